@@ -274,3 +274,13 @@ def test_accuracy_is_covered(share: float) -> None:
     rng = np.random.default_rng(3)
     found = coverage(lambda: (rng.random(100) < share).astype(float), share)
     assert 0.93 <= found <= 0.97
+
+
+@pytest.mark.parametrize(("clusters", "resamples"), [(1, 5), (30, 70), (9_000, 30), (70_000, 61)])
+def test_a_block_counts_what_its_generator_draws(clusters: int, resamples: int) -> None:
+    """However the counting is cut into pieces, each resample has its own draws."""
+    block = draw_block(clusters, resamples, (7, 1), 0)
+    draws = np.random.default_rng([7, 1, 0]).integers(0, clusters, size=block.shape)
+    expected = [np.bincount(row, minlength=clusters) for row in draws]
+    assert (block == expected).all()
+    assert block.T.flags.c_contiguous, "sums over clusters want them so"

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import calipers as cal
+from calipers.support.timing import say_duration
 
 PAUSE = 0.02
 
@@ -96,3 +97,11 @@ def test_the_duration_goes_into_a_record() -> None:
     value, duration_seconds = cal.timed(slow)(1)
     score = cal.score([{"answer": value, "duration_seconds": duration_seconds}], profile="agents")
     assert score.groups[0].metrics["time_score"].value == 1
+
+
+def test_only_long_work_is_announced(capsys: pytest.CaptureFixture[str]) -> None:
+    say_duration("1,000 resamples of 20 tasks", 2.0)
+    assert not capsys.readouterr().err
+    say_duration("1,000 resamples of 5,000,000 tasks", 1234.4)
+    said = capsys.readouterr().err
+    assert said == "note: 1,000 resamples of 5,000,000 tasks will take about 1,234 s more\n"

@@ -53,6 +53,7 @@ from calipers.support.errors import EmptyError, UsageError, make_write_error, ne
 LOST, WON = "base right, candidate wrong", "base wrong, candidate right"
 _OCCURRENCE = "_occurrence"
 _RUN = "_run"
+_PLACE = "_place"
 
 
 def find_flips(base: TaskRows, candidate: TaskRows) -> pl.DataFrame | None:
@@ -65,17 +66,27 @@ def find_flips(base: TaskRows, candidate: TaskRows) -> pl.DataFrame | None:
     if feature is None:
         return None
     sides = [_select_known(side.rows, feature) for side in (base, candidate)]
-    by_run = all(side[_RUN].null_count() == 0 for side in sides)
+    by_run = all(side["run"].null_count() == 0 for side in sides)
     keys: tuple[str, ...] = (TASK, _RUN) if by_run else (TASK,)
+    if by_run:
+        run = pl.col("run").cast(pl.String).str.replace(r"\.0$", "")  # 1.0 is the "1" of a CSV
+        sides = [side.with_columns(run.alias(_RUN)) for side in sides]
     if not (base.is_one_per_task and candidate.is_one_per_task):
         # A run may occur twice, as of two models: the first is paired with the first.
         occurrence = pl.int_range(pl.len()).over(keys).alias(_OCCURRENCE)
         sides = [side.with_columns(occurrence) for side in sides]
         keys = (*keys, _OCCURRENCE)
-    ours, theirs = sides
+    sides = [side.with_row_index(_PLACE) for side in sides]
+    ours, theirs = (side.select(*keys, _PLACE, feature) for side in sides)  # the rest is wide
+    flipped = ours.join(theirs, on=keys, suffix="_candidate").filter(
+        pl.col(feature) != pl.col(f"{feature}_candidate")
+    )
+    base_rows, candidate_rows = (
+        side[flipped[place]]
+        for side, place in zip(sides, (_PLACE, f"{_PLACE}_candidate"), strict=True)
+    )
     return (
-        ours.join(theirs, on=keys, suffix="_candidate")
-        .filter(pl.col(feature) != pl.col(f"{feature}_candidate"))
+        base_rows.with_columns(candidate_rows["answer"].alias("candidate"))
         .sort("id", *keys)
         .select(
             "id",
@@ -83,7 +94,7 @@ def find_flips(base: TaskRows, candidate: TaskRows) -> pl.DataFrame | None:
             pl.col(feature).alias("lost"),
             "target",
             pl.col("answer").alias("base"),
-            pl.col("answer_candidate").alias("candidate"),
+            "candidate",
         )
     )
 
@@ -120,9 +131,7 @@ def _find_binary(*sides: TaskRows) -> str | None:
 
 
 def _select_known(rows: pl.DataFrame, feature: str) -> pl.DataFrame:
-    known = rows.select(TASK, "id", feature, "run", "target", "answer").drop_nulls(feature)
-    run = pl.col("run").cast(pl.String).str.replace(r"\.0$", "")  # 1.0 is the "1" of a CSV
-    return known.with_columns(run.alias(_RUN))
+    return rows.select(TASK, "id", feature, "run", "target", "answer").drop_nulls(feature)
 
 
 def format_run(run: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from math import isfinite
 
 import numpy as np
@@ -38,11 +39,11 @@ from calipers.scores.task_values import (
     measure_tasks,
     name_kept_field,
 )
+from calipers.statistics.all_pairs import compare_all_samples
 from calipers.statistics.clusters import Floats, Labels
 from calipers.statistics.paired import (
     ROUNDING,
     Comparison,
-    Difference,
     PairedTasks,
     ValueScale,
     compare_tasks,
@@ -70,6 +71,7 @@ def pair_scale(metric: Metric) -> ValueScale:
 SIGN_FLIPS = 10_000
 _FLIPPED_CELLS = 300_000_000  # resamples × tasks: bounds the time
 _THREADS = 4  # metrics compared at once
+_ONE_BY_ONE = 1_000_000  # tasks, from which on they are not: each takes some memory
 _OTHER = "_candidate"  # after the names of the second side's columns
 
 
@@ -85,23 +87,44 @@ def compare_pairs(
 
     Without `flip_signs` the p-value of flipped signs is None unless all of them can be enumerated.
     """
-    ours, theirs = (side.rows.select(TASK, "id").unique(TASK) for side in (base, candidate))
-    common = ours.join(theirs, on=TASK, how="semi").select(TASK).sort(TASK)
+    ours, theirs = (_list_tasks(side) for side in (base, candidate))
+    is_same = ours.equals(theirs)
+    shared = ours if is_same else ours.filter(ours.is_in(theirs.implode()))
+    common = shared.to_frame()
+
+    are_many = common.height >= _ONE_BY_ONE
 
     def compare_metric(metric: Metric) -> MetricComparison:
         flips = SIGN_FLIPS if flip_signs else 0
-        return _compare_paired_metric(base, candidate, metric, common, options, flips)
+        found = _compare_paired_metric(base, candidate, metric, common, options, flips)
+        if are_many:
+            base.forget_sums()
+            candidate.forget_sums()
+        return found
 
-    found = map_in_order(compare_metric, metrics, min(_THREADS, os.cpu_count() or 1))
-    unpaired = [side.join(common, on=TASK, how="anti")["id"].sort() for side in (ours, theirs)]
+    at_once = 1 if are_many else min(_THREADS, os.cpu_count() or 1)
+    found = map_in_order(compare_metric, metrics, at_once)
+    unpaired = [() if is_same else _list_unpaired(side, shared) for side in (base, candidate)]
     return Pair(
         base=base.name,
         candidate=candidate.name,
         n_pairs=common.height,
-        only_base=tuple(unpaired[0]),
-        only_candidate=tuple(unpaired[1]),
+        only_base=unpaired[0],
+        only_candidate=unpaired[1],
         metrics=dict(zip((metric.name for metric in metrics), found, strict=True)),
     )
+
+
+def _list_tasks(side: TaskRows) -> pl.Series:
+    """Return each task once, in order."""
+    tasks = side.rows[TASK]
+    return tasks if tasks.flags["SORTED_ASC"] and side.is_one_per_task else tasks.unique().sort()
+
+
+def _list_unpaired(side: TaskRows, shared: pl.Series) -> tuple[str, ...]:
+    """Return the ids of the tasks that the other side lacks."""
+    alone = side.rows.filter(~pl.col(TASK).is_in(shared.implode())).select(TASK, "id").unique(TASK)
+    return tuple(alone["id"].sort())
 
 
 def _compare_paired_metric(
@@ -328,7 +351,7 @@ def rank_independent(
     names = [systems.names[each.text] for each in samples]
     without = [name for text, name in systems.names.items() if name not in names]
     notices = [f"{metric.name}: not ranked for want of a value: {', '.join(without)}"]
-    estimates = estimate_samples(samples, names, metric, options)
+    estimates = estimate_samples(samples, metric, options)
     texts = [each.text for each in samples]
     ranked = rank_estimates(systems, metric, texts, estimates, options)
     return ranked, notices if without else []
@@ -357,27 +380,13 @@ def _list_samples(systems: Systems, metric: Metric, options: Options) -> list[Sy
     return samples
 
 
-def estimate_samples(
-    samples: list[SystemSample], names: list[str], metric: Metric, options: Options
-) -> Estimates:
+def estimate_samples(samples: list[SystemSample], metric: Metric, options: Options) -> Estimates:
     """Return the mean of each system and the difference of each pair of independent samples."""
-
-    def compare(one: int, other: int, confidence: float) -> Difference:
-        base, candidate = samples[other], samples[one]
-        return compare_unpaired(
-            base.values,
-            candidate.values,
-            binary=is_binary(metric, base.values, candidate.values),
-            confidence=confidence,
-            base_clusters=base.clusters,
-            candidate_clusters=candidate.clusters,
-            endless=pair_scale(metric).reach is None,
-        )
-
     pairs = [(each.values, each.clusters) for each in samples]
     variances = [
         covariance_of_means(values[None, :], clusters).item() for values, clusters in pairs
     ]
     tasks = [each.values.size for each in samples]
     covariance = np.diag(variances)
-    return estimate_all(pairs, covariance, compare, names, metric, options, n_tasks=tasks)
+    compare = partial(compare_all_samples, pairs, pair_scale(metric))
+    return estimate_all(pairs, covariance, compare, metric, options, n_tasks=tasks)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from itertools import combinations
-from math import isfinite, sqrt
+from functools import partial
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,6 @@ from calipers.comparisons.pairing import pair_scale, rank_independent
 from calipers.comparisons.rank_result import (
     Estimates,
     MetricRanking,
-    RankedPair,
     RankedValue,
     Ranking,
     Strength,
@@ -38,7 +37,6 @@ from calipers.comparisons.rank_result import (
 from calipers.comparisons.ranked_systems import (
     CommonTasks,
     Systems,
-    TaskMatrix,
     choose_metrics,
     make_matrix,
     note_runs,
@@ -55,8 +53,9 @@ from calipers.scores.options import Options
 from calipers.scores.task_values import name_kept_field
 from calipers.scores.variants import FEW_TASKS
 from calipers.statistics import special
+from calipers.statistics.all_pairs import PairColumns, TaskMatrix, compare_all
 from calipers.statistics.clusters import Floats, Whole
-from calipers.statistics.paired import Difference, compare_tasks, holm
+from calipers.statistics.paired import holm
 from calipers.statistics.paired_tests import t_reach
 from calipers.statistics.ranking import (
     Comparisons,
@@ -196,7 +195,6 @@ def rank_judged_pairs(sources: Sequence[Source], options: Options) -> Ranking:
                 found.covariance,
                 found.clusters,
                 options,
-                names=systems,
                 test="t on Bradley-Terry strengths",
             ),
             interval="t",
@@ -269,7 +267,9 @@ def estimate_win_strengths(
     size = np.maximum(np.abs(ours), np.abs(theirs))
     won = np.sign(np.where(np.abs(apart) > _ROUNDING * size, apart, 0.0))
     result = (1 + (won if higher_is_better else -won)) / 2
-    clusters = np.arange(tasks) if matrix.clusters is None else matrix.clusters
+    clusters = np.arange(tasks)
+    if matrix.clusters is not None:
+        clusters = np.unique(matrix.clusters, return_inverse=True)[1].ravel()
     met = Comparisons(
         first=np.repeat(first, tasks),
         second=np.repeat(second, tasks),
@@ -354,13 +354,13 @@ def _rank_metric(
     notices = [*common.notices, *note_runs(matrix, metric)]
     names = [systems.names[text] for text in common.systems]
     if VARIANT in systems.by and has_few_tasks(matrix):
-        estimates = estimate_runs(matrix, metric, names, options)
+        estimates = estimate_runs(matrix, metric, options)
         notices.append(
             f"{metric.name}: too few tasks ({matrix.values.shape[1]}) for intervals over tasks: "
             "they are of the runs of each task, and hold for the tasks at hand only"
         )
     else:
-        estimates = estimate_means(matrix, metric, names, options)
+        estimates = estimate_means(matrix, metric, options)
     ranked = rank_estimates(systems, metric, common.systems, estimates, options)
     if asked.bradley_terry:
         higher = metric.better == "higher"
@@ -386,9 +386,7 @@ def has_few_tasks(matrix: TaskMatrix) -> bool:
     return has_runs and matrix.clusters is None and matrix.values.shape[1] < FEW_TASKS
 
 
-def estimate_runs(
-    matrix: TaskMatrix, metric: Metric, names: Sequence[str], options: Options
-) -> Estimates:
+def estimate_runs(matrix: TaskMatrix, metric: Metric, options: Options) -> Estimates:
     """Return the mean of each system and the difference of each pair on these very tasks.
 
     Only the runs of a task vary. Intervals hold for all systems, and for all pairs, at once
@@ -419,49 +417,44 @@ def estimate_runs(
             )
         ]
     ]
-    count = systems * (systems - 1) // 2
-    of_pairs = 1 - (1 - options.confidence) / count
-    found: dict[tuple[int, int], RankedPair] = {}
-    for one, other in combinations(range(systems), 2):
-        difference, free = float(means[one] - means[other]), int(freedom[one] + freedom[other])
-        error = sqrt(float(variances[one] + variances[other]))
-        reach = t_reach(free, of_pairs) * error
-        found[one, other] = RankedPair(
-            a=names[one],
-            b=names[other],
-            difference=difference,
-            low=difference - reach if error else None,
-            high=difference + reach if error else None,
-            p_value=2 * float(special.stdtr(free, -abs(difference) / error)) if error else None,
-            test="t on the runs of each task",
-            reason=None if error else "no run differs from the others of its task",
-        )
-    adjusted = holm([each.p_value for each in found.values()])
-    pairs = {
-        place: replace(each, p_adjusted=p)
-        for (place, each), p in zip(found.items(), adjusted, strict=True)
-    }
-    return Estimates(values=values, pairs=pairs, interval="fixed tasks", n_tasks=tasks)
+    return Estimates(
+        values=values,
+        pairs=_compare_runs(means, variances, freedom, options.confidence),
+        interval="fixed tasks",
+        n_tasks=tasks,
+    )
 
 
-def estimate_means(
-    matrix: TaskMatrix, metric: Metric, names: Sequence[str], options: Options
-) -> Estimates:
+def _compare_runs(
+    means: Floats, variances: Floats, freedom: Floats, confidence: float
+) -> PairColumns:
+    """Return the difference of each pair of means of which only the runs vary."""
+    found = PairColumns.of_systems(means.size)
+    one, other = np.triu_indices(means.size, 1)
+    difference, error = means[one] - means[other], np.sqrt(variances[one] + variances[other])
+    found.fill(slice(None), difference=difference, test="t on the runs of each task")
+    known = error > 0
+    found.fill(~known, reason="no run differs from the others of its task")
+    difference, error = difference[known], error[known]
+    free = (freedom[one] + freedom[other])[known]
+    level = 1 - (1 - confidence) / known.size
+    reach = np.array([t_reach(each, level) for each in free.tolist()]) * error
+    statistics = zip(free.tolist(), (np.abs(difference) / error).tolist(), strict=True)
+    p_values = [2 * special.stdtr(each, -statistic) for each, statistic in statistics]
+    found.fill(
+        known,
+        low=difference - reach,
+        high=difference + reach,
+        p_value=p_values,
+        p_adjusted=np.array(holm(p_values), dtype=np.float64),
+    )
+    return found
+
+
+def estimate_means(matrix: TaskMatrix, metric: Metric, options: Options) -> Estimates:
     """Return the mean of each system and the difference of each pair on the common tasks."""
-    scale = pair_scale(metric)
-
-    def compare(one: int, other: int, confidence: float) -> Difference:
-        return compare_tasks(
-            matrix.pair(one, other),
-            scale,
-            weight="task",
-            confidence=confidence,
-            seed=options.seed,
-            resamples=1,  # more signs are flipped only where all of them are
-            clusters=matrix.clusters,
-        )
-
+    compare = partial(compare_all, matrix, pair_scale(metric))
     covariance = covariance_of_means(matrix.values, matrix.clusters)
     samples = ((row, matrix.clusters) for row in matrix.values)
     tasks = matrix.values.shape[1]
-    return estimate_all(samples, covariance, compare, names, metric, options, n_tasks=tasks)
+    return estimate_all(samples, covariance, compare, metric, options, n_tasks=tasks)

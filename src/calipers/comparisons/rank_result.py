@@ -8,24 +8,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import combinations
+from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calipers.comparisons.ranked_pairs import (
+    RankedPair,
+    RankedPairs,
+    dump_with_pairs,
+    order_pairs,
+)
 from calipers.comparisons.ranked_systems import Systems
 from calipers.metrics import Metric
 from calipers.metrics.declare.interval_methods import Wilson
 from calipers.scores.options import Options
 from calipers.scores.result import require_figures
 from calipers.statistics import special
+from calipers.statistics.all_pairs import PairColumns
 from calipers.statistics.clusters import Floats, Labels
 from calipers.statistics.intervals import t_quantile
-from calipers.statistics.paired import Difference
 from calipers.statistics.ranking import (
+    MOST_LETTERS,
     MaxT,
     mean_interval,
     pair_deviations,
@@ -81,7 +87,7 @@ class RankedSystem(RankedValue):
     rank: int
     rank_low: int
     rank_high: int
-    group: str  # letters; systems that share one cannot be told apart
+    group: str | None  # letters; systems that share one cannot be told apart
     n_tasks: int
     strength: Strength | None = None
     tasks: Mapping[str, TaskPart] = field(default_factory=dict)
@@ -97,21 +103,6 @@ class RankedSystem(RankedValue):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RankedPair:
-    """Two systems: a − b, with an interval and p-value adjusted for all pairs."""
-
-    a: str
-    b: str
-    difference: float | None
-    low: float | None = None
-    high: float | None = None
-    p_value: float | None = None
-    p_adjusted: float | None = None
-    test: str | None = None
-    reason: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MetricRanking:
     """Systems ranked by one metric, the best first."""
 
@@ -123,17 +114,17 @@ class MetricRanking:
     confidence: float
     interval: str | None  # how the interval of one system is made
     systems: tuple[RankedSystem, ...]
-    pairs: tuple[RankedPair, ...]
+    pairs: RankedPairs  # in the order of the systems
     tasks_by: str | None = None  # the field whose values have a column each
+    group_reason: str | None = None  # why the systems have no letters
 
     @property
     def best(self) -> tuple[RankedSystem, ...]:
         """The first system, and those that cannot be told apart from it."""
-        first = self.systems[0]
         worse = {
-            pair.b if pair.a == first.name else pair.a
-            for pair in self.pairs
-            if first.name in (pair.a, pair.b) and self.is_apart(pair)
+            pair.b
+            for pair in self.pairs[: len(self.systems) - 1]  # those of the first
+            if self.is_apart(pair)
         }
         return tuple(each for each in self.systems if each.name not in worse)
 
@@ -143,6 +134,10 @@ class MetricRanking:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON of the ranking by one metric."""
+        return self.describe() | {"pairs": self.pairs.to_dicts()}
+
+    def describe(self) -> dict[str, Any]:
+        """Return the JSON, with the pairs as they are."""
         return {
             "metric": self.metric,
             "better": self.better,
@@ -151,8 +146,9 @@ class MetricRanking:
             "interval": self.interval,
             "best": [each.name for each in self.best],
             **({} if self.tasks_by is None else {"tasks_by": self.tasks_by}),
+            **({} if self.group_reason is None else {"group_reason": self.group_reason}),
             "systems": to_plain(self.systems),
-            "pairs": to_plain(self.pairs),
+            "pairs": self.pairs,
         }
 
 
@@ -172,7 +168,7 @@ class Ranking(Printed, Tabular):
         return self.metrics[0].systems
 
     @property
-    def pairs(self) -> tuple[RankedPair, ...]:
+    def pairs(self) -> RankedPairs:
         """All pairs of systems by the first metric."""
         return self.metrics[0].pairs
 
@@ -185,7 +181,11 @@ class Ranking(Printed, Tabular):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the contract's JSON, as Python values."""
-        first, *others = (each.to_dict() for each in self.metrics)
+        return self._describe([each.to_dict() for each in self.metrics])
+
+    def _describe(self, metrics: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """Return the JSON, given that of each metric."""
+        first, *others = metrics
         further = {"further": others, "notices": list(self.notices)}
         return {
             "schema": SCHEMA,
@@ -196,6 +196,11 @@ class Ranking(Printed, Tabular):
             **first,
             **{name: value for name, value in further.items() if value},
         }
+
+    def to_json(self, *, indent: int | None = 1) -> str:
+        """Return strict JSON; equal input and seed give equal bytes."""
+        whole = self._describe([each.describe() for each in self.metrics])
+        return "".join(dump_with_pairs(whole, indent=indent))
 
     def _list_rows(self) -> Iterator[dict[str, Any]]:
         """Yield a row per metric and system."""
@@ -229,6 +234,10 @@ class Ranking(Printed, Tabular):
 
 
 _ONE_UNIT = "a single task or cluster does not show how much others vary"
+_TOO_MANY_SETS = (
+    f"more than {MOST_LETTERS:,} sets of systems cannot be told apart, which letters do not show; "
+    "rank intervals and pairs do"
+)
 _NO_SPREAD = "nothing varies from task to task, so the role of chance is unknown"
 
 
@@ -237,7 +246,7 @@ class Estimates:
     """A value per system, and the comparison of every pair, by the systems' positions."""
 
     values: Sequence[RankedValue]
-    pairs: Mapping[tuple[int, int], RankedPair]  # keys are positions, the smaller one first
+    pairs: PairColumns
     interval: str
     n_tasks: int | Sequence[int]  # the same for all systems, or of each
 
@@ -260,8 +269,7 @@ def estimate_mean(
 def estimate_all(
     samples: Iterable[tuple[Floats, Labels | None]],
     covariance: Floats,
-    compare: Callable[[int, int, float], Difference],
-    names: Sequence[str],
+    compare: Callable[..., PairColumns],
     metric: Metric,
     options: Options,
     *,
@@ -271,35 +279,17 @@ def estimate_all(
 
     `samples` are each system's values, one per task, with the clusters of these tasks; `covariance`
     is that of their means. The single intervals and tests are those of `score` and `compare`; the
-    level, which `compare` is given beside two positions, is that at which all hold together.
+    confidence that `compare` is given is that at which all hold together.
     """
     level = MaxT.of_each(covariance, seed=options.seed).level(options.confidence)
     together = MaxT.of_pairs(covariance, seed=options.seed)
-    of_pairs = together.level(options.confidence)
+    pairs = compare(confidence=together.level(options.confidence))
+    pairs.fill(slice(None), p_adjusted=together.adjust_each(pairs.p_value))
     return Estimates(
         values=[estimate_mean(values, metric, level, clusters) for values, clusters in samples],
-        pairs={
-            (one, other): _make_pair(
-                names[one], names[other], compare(one, other, of_pairs), together
-            )
-            for one, other in combinations(range(len(names)), 2)
-        },
+        pairs=pairs,
         interval=metric.interval.name,
         n_tasks=n_tasks,
-    )
-
-
-def _make_pair(a: str, b: str, found: Difference, together: MaxT) -> RankedPair:
-    return RankedPair(
-        a=a,
-        b=b,
-        difference=found.difference,
-        low=found.low,
-        high=found.high,
-        p_value=found.p_value,
-        p_adjusted=None if found.p_value is None else together.adjust(found.p_value),
-        test=found.test,
-        reason=found.reason,
     )
 
 
@@ -328,38 +318,28 @@ def estimate_values(
 
 
 def compare_values(
-    values: Floats,
-    covariance: Floats,
-    units: int,
-    options: Options,
-    *,
-    names: Sequence[str],
-    test: str,
-) -> dict[tuple[int, int], RankedPair]:
+    values: Floats, covariance: Floats, units: int, options: Options, *, test: str
+) -> PairColumns:
     """Return the difference of each pair with its evidence, adjusted for all pairs."""
     together = MaxT.of_pairs(covariance, seed=options.seed)
     level = together.level(options.confidence)
-    errors = pair_deviations(covariance)
-    found = {}
-    for one, other in combinations(range(len(names)), 2):
-        difference, error = float(values[one] - values[other]), float(errors[one, other])
-        low = high = p_value = None
-        reason = _explain_none(error, units)
-        if reason is None:
-            reach = t_quantile(units, level) * error
-            low, high = difference - reach, difference + reach
-            p_value = 2 * special.stdtr(units - 1, -abs(difference) / error)
-        found[one, other] = RankedPair(
-            a=names[one],
-            b=names[other],
-            difference=difference,
-            low=low,
-            high=high,
-            p_value=p_value,
-            p_adjusted=None if p_value is None else together.adjust(p_value),
-            test=test,
-            reason=reason,
-        )
+    one, other = np.triu_indices(values.size, 1)
+    errors = pair_deviations(covariance)[one, other]
+    found = PairColumns.of_systems(values.size)
+    difference = values[one] - values[other]
+    found.fill(slice(None), difference=difference, test=test)
+    if units <= 1:
+        found.fill(slice(None), reason=_ONE_UNIT)
+        return found
+    known = errors > 0
+    found.fill(~known, reason=_NO_SPREAD)
+    difference, error = difference[known], errors[known]
+    reach = t_quantile(units, level) * error
+    p_values = [
+        2 * special.stdtr(units - 1, -each) for each in (np.abs(difference) / error).tolist()
+    ]
+    found.fill(known, low=difference - reach, high=difference + reach, p_value=p_values)
+    found.fill(slice(None), p_adjusted=together.adjust_each(found.p_value))
     return found
 
 
@@ -399,15 +379,8 @@ def order_systems(
     values = np.array([each.value for each in estimates.values], dtype=np.float64)
     higher = better == "higher"
     order = np.argsort(-values if higher else values, kind="stable").tolist()
-    apart = np.zeros((len(names), len(names)), dtype=bool)  # whether one is better than another
-    pairs = []
-    for place, one in enumerate(order):
-        for later, other in enumerate(order[place + 1 :], place + 1):
-            pair = _put_better_first(estimates.pairs, one, other)
-            pairs.append(pair)
-            if pair.p_adjusted is not None and pair.p_adjusted < 1 - confidence:
-                better_first = ((pair.difference or 0.0) > 0) == higher
-                apart[(place, later) if better_first else (later, place)] = True
+    pairs = order_pairs(estimates.pairs, order, [names[one] for one in order])
+    apart = pairs.find_apart(1 - confidence, higher=higher)
     low, high = rank_bounds(apart)
     counted = estimates.n_tasks
     shared = isinstance(counted, int)
@@ -433,30 +406,11 @@ def order_systems(
                 rank=at[place],
                 rank_low=low[place],
                 rank_high=high[place],
-                group=letters[place],
+                group=None if letters is None else letters[place],
                 n_tasks=tasks[one],
             )
             for place, one in enumerate(order)
         ),
-        pairs=tuple(pairs),
-    )
-
-
-def _put_better_first(
-    pairs: Mapping[tuple[int, int], RankedPair], one: int, other: int
-) -> RankedPair:
-    if (one, other) in pairs:
-        return pairs[one, other]
-    pair = pairs[other, one]
-
-    def minus(number: float | None) -> float | None:
-        return None if number is None else 0.0 - number
-
-    return replace(
-        pair,
-        a=pair.b,
-        b=pair.a,
-        difference=minus(pair.difference),
-        low=minus(pair.high),
-        high=minus(pair.low),
+        pairs=pairs,
+        group_reason=_TOO_MANY_SETS if letters is None else None,
     )

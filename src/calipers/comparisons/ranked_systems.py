@@ -34,8 +34,8 @@ from calipers.scores.task_values import (
     read_task_rows,
     settle_metric,
 )
-from calipers.statistics.clusters import Floats, Labels
-from calipers.statistics.paired import PairedTasks
+from calipers.statistics.all_pairs import TaskMatrix
+from calipers.statistics.clusters import Floats
 from calipers.support.errors import EmptyError, UsageError, nearest, quote_name
 
 FILE = "file"  # what tells systems apart where no field does, or where it is asked for
@@ -239,27 +239,6 @@ class CommonTasks:
     systems: tuple[str, ...]  # their texts in `GROUP`
     tasks: pl.DataFrame  # the column `TASK`, sorted
     notices: tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class TaskMatrix:
-    """A row per system and a column per task: values, and how many runs each is the mean of."""
-
-    values: Floats
-    runs: Floats
-    squares: Floats | None  # of the runs around their means; None where a task has one value
-    clusters: Labels | None
-
-    def pair(self, one: int, other: int) -> PairedTasks:
-        """Return the tasks of two systems; the difference is that of the first from the second."""
-        squares = None if self.squares is None else self.squares[one] + self.squares[other]
-        return PairedTasks(
-            base=self.values[other],
-            candidate=self.values[one],
-            base_runs=self.runs[other],
-            candidate_runs=self.runs[one],
-            squares=squares,
-        )
 
 
 def find_common(systems: Systems, metric: Metric, known: pl.DataFrame) -> CommonTasks:

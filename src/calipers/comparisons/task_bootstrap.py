@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from time import monotonic
 
 import numpy as np
 import polars as pl
@@ -35,6 +36,7 @@ from calipers.statistics.clusters import Floats
 from calipers.statistics.intervals import t_quantile
 from calipers.statistics.paired import student
 from calipers.support.errors import UsageError
+from calipers.support.timing import say_duration
 
 MANY = 2_000  # units from which on the linearised error is as good as a resampled one
 _FEWEST_SWAPPED = 6  # units: of fewer, every pattern of swaps is too likely
@@ -177,7 +179,7 @@ def _select_read_columns(side: TaskRows, metric: Metric) -> TaskRows:
     """Return the rows with only the columns that the metric reads, since they are copied often."""
     own = {feature.name for feature in metric.features}
     others = {feature.name for feature in side.plan.features} - own
-    kept = [name for name in side.plan.schema if name not in others]
+    kept = [name for name in side.plan.schema if name in side.rows.columns and name not in others]
     return replace(side, rows=side.rows.select(kept))
 
 
@@ -270,7 +272,14 @@ def _resample_changes(
 
     drawn, swapped = [], []
     wanted = count_resamples(options, units, _RESAMPLES, _RESAMPLED_CELLS)
+    started, known = monotonic(), 0
     for number, block in enumerate(draw_weights(units, wanted, (options.seed, 0))):
+        if number == 1:
+            say_duration(
+                f"{metric.name}: {wanted:,} resamples of {units:,} tasks or clusters",
+                (monotonic() - started) * (wanted - known) / known,
+            )
+        known += len(block)
         drawn.append(change(of_candidate(block), of_base(block)))
         chance = np.random.default_rng([options.seed, 1, number])
         swap = chance.integers(0, 2, size=(units, len(block))).astype(np.float64)
@@ -320,9 +329,7 @@ def resample_systems(
         covariance = _resample_covariance(rows, metric, units, options)
     return Estimates(
         values=estimate_values(observed, covariance, units, options, ends=metric.range),
-        pairs=compare_values(
-            observed, covariance, units, options, names=names, test="t on a paired bootstrap"
-        ),
+        pairs=compare_values(observed, covariance, units, options, test="t on a paired bootstrap"),
         interval="bootstrap",
         n_tasks=common.tasks.height,
     ), common

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from time import monotonic
 from typing import Any, Self, cast
 from zlib import crc32
 
@@ -42,6 +43,7 @@ from calipers.metrics.declare.declaration import (
 )
 from calipers.statistics.bootstrap import Seed, bca, count_blocks, draw_block, explain_too_few
 from calipers.statistics.intervals import Interval
+from calipers.support.timing import say_duration
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -132,30 +134,25 @@ class _Ranked:
     values: Floats
     codes: NDArray[np.int64]
     band: slice  # of the values: where the rank lies in nearly all resamples
+    counts: Floats  # of each cluster: its values, and those before the band
 
     def __call__(self, weighted: Floats) -> Columns:
-        totals = self._count(weighted, slice(None))
+        totals, before = (weighted @ self.counts).T
         above = totals + np.floor_divide(-self.rank.percent * totals, 100)  # n − ⌈percent·n/100⌉
-        values = self._find_beyond(weighted, above, self.band)
+        values = self._find_beyond(weighted, above - before, self.band)
         missing = np.isnan(values) & (totals > 0)
         if missing.any():
             everywhere = slice(0, len(self.values))
             values[missing] = self._find_beyond(weighted[missing], above[missing], everywhere)
         return {self.rank.value_name: values, self.rank.count_name: totals}
 
-    def _count(self, weighted: Floats, some: slice) -> Floats:
-        """Return how many of some values there are in each resample."""
-        per_cluster = np.bincount(self.codes[some], minlength=weighted.shape[1])
-        return weighted @ per_cluster.astype(np.float64)
-
-    def _find_beyond(self, weighted: Floats, above: Floats, band: slice) -> Floats:
-        """Return the first value, from the largest, that more than `above` values reach.
+    def _find_beyond(self, weighted: Floats, left: Floats, band: slice) -> Floats:
+        """Return the first value of the band that more than `left` of its values reach.
 
         NaN where values before the band reach that far, or those within it do not.
         """
         quantiles = np.full(len(weighted), np.nan)
         size = band.stop - band.start
-        left = above - self._count(weighted, slice(0, band.start))
         at_once = max(1, _RANKED_CELLS // max(1, size))  # rows may be many more than clusters
         for start in range(0, len(weighted) if size else 0, at_once):
             some = slice(start, start + at_once)
@@ -181,7 +178,7 @@ class WeightedValues:
         self._parts: list[Callable[[Floats], Columns]] = [linear]
         for aggregate in aggregates:
             if isinstance(aggregate, Rank):
-                self._parts.append(_make_ranked(used, aggregate))
+                self._parts.append(_make_ranked(used, aggregate, clusters))
             elif aggregate.keys and TASK not in aggregate.keys:
                 self._parts.append(_make_keyed(used, aggregate))
             elif aggregate.keys:
@@ -214,8 +211,15 @@ class WeightedValues:
         def of_block(number: int) -> dict[str, Floats]:
             return self(draw_block(self.clusters, resamples, seed, number))
 
-        with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-            blocks = list(pool.map(of_block, range(count_blocks(self.clusters, resamples))))
+        count, threads = count_blocks(self.clusters, resamples), min(8, os.cpu_count() or 1)
+        started = monotonic()
+        blocks = [of_block(0)]
+        say_duration(
+            f"{resamples:,} resamples of {self.clusters:,} tasks or clusters",
+            (monotonic() - started) * (count - 1) / min(threads, max(1, count - 1)),
+        )
+        with ThreadPoolExecutor(threads) as pool:
+            blocks += pool.map(of_block, range(1, count))
         return {
             metric.name: np.concatenate([block[metric.name] for block in blocks])
             for metric in self.metrics
@@ -261,7 +265,7 @@ def sum_task_clusters(
     return Linear.of(sums, names, clusters)
 
 
-def _make_ranked(rows: pl.DataFrame, rank: Rank) -> _Ranked:
+def _make_ranked(rows: pl.DataFrame, rank: Rank, clusters: int) -> _Ranked:
     feature: Feature = rank.feature
     known = rows.select(feature.name, CODE).drop_nulls(feature.name)
     known = known.sort(feature.name, CODE, descending=True)
@@ -270,7 +274,9 @@ def _make_ranked(rows: pl.DataFrame, rank: Rank) -> _Ranked:
     reach = _BAND * (n * share * (1 - share)) ** 0.5
     band = slice(max(0, int(n * share - reach)), min(n, round(n * share + reach) + 1))
     codes = known[CODE].to_numpy().astype(np.int64)
-    return _Ranked(rank, known[feature.name].to_numpy(), codes, band)
+    counts = [np.bincount(some, minlength=clusters) for some in (codes, codes[: band.start])]
+    values = known[feature.name].to_numpy()
+    return _Ranked(rank, values, codes, band, np.stack(counts, axis=1).astype(np.float64))
 
 
 def add_codes(rows: pl.DataFrame, cluster: str) -> pl.DataFrame:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
 import polars as pl
@@ -27,7 +28,11 @@ Floats: TypeAlias = "NDArray[np.float64]"
 
 CENTRALITIES = pl.List(pl.Struct({"agent": pl.String(), "centrality": pl.Float64()}))
 
+MOST_AGENTS = 2_000
+MOST_LINKED = 20_000_000  # agents times links: all paths between agents take so many steps
+
 _WORD = 64
+_LONG = 1_000  # edges of a graph that is searched on its own
 _FEWEST_BETWEEN = 2  # nodes: with no third one, nothing lies between
 _NEVER_IN_THREADS = 2**62  # sums in threads differ in their last digits from run to run
 
@@ -63,14 +68,60 @@ class Graphs:
         """How many nodes there are in the graph of each node."""
         return self.sizes[self.graph]
 
+    @cached_property
+    def links(self) -> Ints:
+        """How many edges each graph has."""
+        return np.bincount(self.graph[self.heads], minlength=len(self.sizes))
+
+    def find_small(self) -> NDArray[np.bool_]:
+        """Say of which graphs the paths between all nodes can be counted in about a second."""
+        return (self.sizes <= MOST_AGENTS) & (self.sizes * self.links <= MOST_LINKED)
+
+    def keep(self, kept: NDArray[np.bool_]) -> Graphs:
+        """Return the same graphs, those that are not kept without a node."""
+        numbers = np.cumsum(kept[self.graph]) - 1
+        edges = kept[self.graph[self.heads]]
+        return Graphs(
+            np.where(kept, self.sizes, 0), numbers[self.heads[edges]], numbers[self.tails[edges]]
+        )
+
     def measure_paths(self, starts: Ints, goals: Ints) -> Ints:
-        """Return the length of the shortest path in each graph; −1 without one."""
+        """Return the length of the shortest path in each graph; −1 without one.
+
+        A path may have as many steps as the graph has nodes. All graphs step together, but for
+        those with many edges, of which each is searched alone, edge by edge.
+        """
         lengths = np.where(starts == goals, 0, -1)
+        is_long = self.links[self.graph[starts]] > _LONG
+        for place in np.flatnonzero(is_long & (starts != goals)).tolist():
+            lengths[place] = self._measure_path(int(starts[place]), int(goals[place]))
+        starts, goals, together = starts[~is_long], goals[~is_long], lengths[~is_long]
         seeds = np.zeros(len(self.graph), dtype=np.uint64)
         seeds[starts] = 1
         for distance, reached in enumerate(self._search_levels(seeds), start=1):
-            lengths[reached[goals] > 0] = distance
+            together[reached[goals] > 0] = distance
+        lengths[~is_long] = together
         return lengths
+
+    def _measure_path(self, start: int, goal: int) -> int:
+        """Return the length of the shortest path between two nodes; −1 without one."""
+        order, ends = self._by_head
+        seen, level, distance = {start}, [start], 0
+        while level:
+            distance += 1
+            steps = (order[ends[node] : ends[node + 1]] for node in level)
+            level = [*dict.fromkeys(chain.from_iterable(steps)).keys() - seen]
+            seen.update(level)
+            if goal in seen:
+                return distance
+        return -1
+
+    @cached_property
+    def _by_head(self) -> tuple[list[int], list[int]]:
+        """The nodes that edges lead to, by where the edges begin, and where those of each begin."""
+        order = np.argsort(self.heads, kind="stable")
+        counts = np.bincount(self.heads, minlength=len(self.graph))
+        return self.tails[order].tolist(), [0, *np.cumsum(counts).tolist()]
 
     def degree(self) -> Floats:
         """Return the edges to and from each node, over the number of other nodes."""
@@ -218,7 +269,8 @@ def measure_centralities(messages: pl.Series) -> pl.Series:
     centralities = _combine_centralities(heads, tails, row_of_node, len(messages))
     found = pl.DataFrame({"row": row_of_node, "agent": name_of_node, "centrality": centralities})
     lists = (
-        found.sort("row", "agent")
+        found.filter(pl.col("centrality").is_not_nan())
+        .sort("row", "agent")
         .group_by("row", maintain_order=True)
         .agg(pl.struct("agent", "centrality").alias("agents"))
     )
@@ -228,17 +280,23 @@ def measure_centralities(messages: pl.Series) -> pl.Series:
 
 
 def _combine_centralities(heads: Ints, tails: Ints, row_of_node: Ints, height: int) -> Floats:
-    """Return the mean of betweenness, closeness and degree of each node."""
+    """Return the mean of betweenness, closeness and degree of each node; NaN of large graphs."""
     named = (heads >= 0) & (tails >= 0)
     graphs = Graphs.of(row_of_node, height, heads[named], tails[named])
-    combined: Floats = (graphs.betweenness() + graphs.closeness() + graphs.degree()) / 3.0
+    is_small = graphs.find_small()
+    graphs = graphs.keep(is_small)
+    combined = np.full(len(row_of_node), np.nan)
+    combined[is_small[row_of_node]] = (
+        graphs.betweenness() + graphs.closeness() + graphs.degree()
+    ) / 3.0
     return combined
 
 
 def find_highest_centrality(messages: pl.Series) -> pl.Series:
     """Return the greatest mean of betweenness, closeness and degree of an agent; null for none.
 
-    The graph has a node per agent named in a message, an edge from a sender to a receiver.
+    The graph has a node per agent named in a message, an edge from a sender to a receiver. Null too
+    of graphs so large that counting their paths would take more than about a second.
 
     >>> talk = [{"from": "lead", "to": who, "type": "handoff"} for who in ("coder", "tester")]
     >>> find_highest_centrality(pl.Series([talk])).item()  # degree 1, no path to it

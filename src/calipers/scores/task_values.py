@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from calipers.engines.plan import FAILED, Plan, name_kept, name_presence
+from calipers.engines.plan import FAILED, IDENTITY, Plan, name_kept, name_presence
 from calipers.engines.read_rows import measure_source, pick_engine
 from calipers.engines.store import complete_columns, drop_empty_columns
 from calipers.engines.totals import sum_keys
@@ -28,6 +28,7 @@ VALUE = "value"
 SQUARES = "squares"  # of the runs of a task, around their mean
 SOURCE = "_source"  # the label of the source that a row comes from
 _NAMED = 3  # files, in a message
+_MANY_ROWS = 100_000
 TELL_SYSTEMS_APART = ("model", "tier", "variant")
 
 
@@ -73,6 +74,10 @@ class TaskRows:
             table = sum_keys(rows, aggregate, (GROUP, *aggregate.keys))
             self._sums[alike] = table.collect(engine="in-memory").sort(GROUP, *aggregate.keys)
         return self._sums[alike]
+
+    def forget_sums(self) -> None:
+        """Let the tables of totals go: of millions of tasks each takes as much as the rows."""
+        self._sums.clear()
 
     @cached_property
     def _sums(self) -> dict[Any, pl.DataFrame]:
@@ -128,6 +133,8 @@ def read_task_rows(
             schema |= {name: batch.rows.schema[name] for name in kept}
             frames.append(drop_empty_columns(batch.rows).with_columns(label))
     rows = pl.concat(frames, how="diagonal_relaxed")
+    frames.clear()
+    rows = hold_single_values(rows.drop(IDENTITY, strict=False))  # of repeated calls: for a score
     name = _join_names([source.name for source in sources])
     lacking = rows["id"].null_count()
     numbered = bool(lacking) and not paired and lacking == rows.height
@@ -141,13 +148,32 @@ def read_task_rows(
             fix="name the field that identifies tasks: --map id=NAME"
             f"{unpaired if lacking == rows.height else ''}",
         )
-    order = (TASK,) if rows[GROUP].n_unique() <= 1 else (GROUP, TASK)
+    order = (TASK,) if rows.select(pl.n_unique(GROUP)).item() <= 1 else (GROUP, TASK)
     in_order = rows.sort(*order, maintain_order=True)
     named = dict.fromkeys((*columns, *in_order.columns))
+    named.pop(IDENTITY, None)
     whole = complete_columns(in_order, list(named), schema)  # nulls take no room
     return TaskRows(
         name=name, plan=plan, rows=whole, skipped=skipped, nulled=nulled, numbered=numbered
     )
+
+
+def hold_single_values(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return rows, if many, with each column of a single value held as that value alone.
+
+    Names of groups, systems and files, and weights that are all 1, would take half of the memory.
+    """
+    if rows.height < _MANY_ROWS:
+        return rows
+    nulls = rows.null_count().row(0, named=True)
+    full = [name for name, of in rows.schema.items() if not (nulls[name] or of.is_nested())]
+    low, high = (rows.select(getattr(pl.col(full), end)()).row(0) for end in ("min", "max"))
+    single = {name: one for name, one, other in zip(full, low, high, strict=True) if one == other}
+    for name in [name for name, value in single.items() if isinstance(value, float)]:
+        if rows.select(pl.col(name).is_nan().any()).item():  # the least and the largest ignore it
+            del single[name]
+    held = [pl.lit(value, dtype=rows.schema[name]).alias(name) for name, value in single.items()]
+    return rows.drop(single).with_columns(held).select(rows.columns)
 
 
 def settle_metric(metric: Metric, sides: Sequence[TaskRows]) -> Metric:

@@ -27,6 +27,7 @@ from calipers.statistics.intervals import Interval, t_quantile
 Seed = int | Sequence[int]
 
 _CELLS = 1 << 22  # weights at a time: bounds memory
+_CACHED = 1 << 16
 _FEWEST = 2
 _FEWEST_CARRY = 5
 _ONE_SIDED = 0.005
@@ -55,10 +56,16 @@ def draw_block(clusters: int, resamples: int, seed: Seed, number: int) -> Floats
     draws = np.random.default_rng([*parts, number]).integers(
         0, clusters, size=(rows, clusters), dtype=np.int64
     )
-    draws *= rows
-    draws += np.arange(rows)[:, None]
-    counts = np.bincount(draws.ravel(), minlength=rows * clusters)
-    return counts.reshape(clusters, rows).astype(np.float64).T
+    counts = np.empty((clusters, rows))
+    at_once = max(
+        1, _CACHED // clusters
+    )  # counts that are not in the cache take four times as long
+    for begin in range(0, rows, at_once):
+        some = draws[begin : begin + at_once]
+        some += clusters * np.arange(len(some))[:, None]
+        counted = np.bincount(some.ravel(), minlength=some.size)
+        counts[:, begin : begin + at_once] = counted.reshape(some.shape).T
+    return counts.T
 
 
 def _fit_resamples(clusters: int) -> int:

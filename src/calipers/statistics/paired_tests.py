@@ -22,15 +22,18 @@ The interval of an area under a ROC curve is found by the same search for a boun
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import copysign, erfc, inf, sqrt
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from calipers.statistics import special
 from calipers.statistics.clusters import Floats
 from calipers.statistics.elementwise import at_least, choose
 from calipers.statistics.intervals import normal_quantile
 from calipers.support.lazy_numpy import np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 EXACT = 16  # flips: all 65,536 sign patterns are tried
 NORMAL = 20_000  # differences that count: their sum is normal, p < 0.05 right to 0.001
@@ -230,6 +233,19 @@ class Repeats:
         return bool((self.base != self.candidate).any())
 
     @property
+    def unequal_rows(self) -> NDArray[np.bool_]:
+        """Say the same of each pair of systems, where there is a row of tasks per pair."""
+        return np.asarray((self.base != self.candidate).any(axis=1))
+
+    def as_row(self) -> Repeats:
+        """Return the runs as those of one of many pairs."""
+        return Repeats(**{each.name: getattr(self, each.name)[np.newaxis] for each in fields(self)})
+
+    def take_row(self, place: int) -> Repeats:
+        """Return the runs behind one of many pairs."""
+        return Repeats(**{each.name: getattr(self, each.name)[place] for each in fields(self)})
+
+    @property
     def shares(self) -> Floats:
         """Return the variance of each difference in units of a run's variance."""
         return 1 / self.base + 1 / self.candidate
@@ -264,29 +280,78 @@ def bound_over_tasks(
         repeats: the runs behind the differences, where these are means of runs.
         freedom: degrees of freedom, where tasks do not weigh alike; else one less than tasks.
     """
-    n = differences.size
-    mean = float(differences.mean())
+    rows = None if repeats is None else repeats.as_row()
+    found = bound_pairs_over_tasks(
+        differences[np.newaxis],
+        confidence=confidence,
+        reach=reach,
+        step=step,
+        repeats=rows,
+        freedom=freedom,
+    )
+    return DifferenceBounds(
+        low=found.low.item(),
+        high=found.high.item(),
+        p_value=found.p_value.item(),
+        stderr=found.stderr.item(),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundColumns:
+    """The bounds of many mean differences: an element each, as in `DifferenceBounds`."""
+
+    low: Floats
+    high: Floats
+    p_value: Floats
+    stderr: Floats
+
+
+def bound_pairs_over_tasks(
+    differences: Floats,
+    *,
+    confidence: float,
+    reach: float,
+    step: float,
+    repeats: Repeats | None = None,
+    freedom: float | None = None,
+) -> BoundColumns:
+    """Return `bound_over_tasks` of many pairs of systems: a row of differences each."""
+    n = differences.shape[1]
+    mean = differences.mean(axis=1)
     unseen, square = _count_unseen(differences, step, repeats)
     size = n + unseen
     centre = mean * n / size
-    seen = float(np.square(differences - mean).sum())
+    seen = np.square(differences - mean[:, np.newaxis]).sum(axis=1)
     added = n * (mean - centre) ** 2 + unseen * (square + centre**2)
     variance = (seen + added) / (size - 1 + _LESS * unseen)
     # Of a part of the spread that is given, degrees of freedom grow with it.
-    grown = min(((seen + added) / seen) ** 2, _CERTAIN) if seen > _ROUNDING else _CERTAIN
+    grown = np.full_like(mean, _CERTAIN)
+    known = seen > _ROUNDING
+    grown[known] = np.minimum(((seen[known] + added[known]) / seen[known]) ** 2, _CERTAIN)
     degrees = (size - 1 if freedom is None else freedom) * grown
-    stderr = sqrt(variance / size)
-    half = t_reach(degrees, confidence) * stderr
-    low, high = min(mean, centre - half), max(mean, centre + half)
-    p_value = _compute_p((centre / stderr) ** 2 if stderr else np.inf, degrees)
-    if repeats is not None and repeats.unequal:
-        dealt = _permute_runs(differences, repeats, unseen * square, size)
-        factor = t_reach(_CERTAIN, confidence) ** 2 / size
-        bounds = dealt.bounds(mean, factor, reach)
-        low, high = min(low, bounds[0]), max(high, bounds[1])
-        p_value = max(p_value, _compute_p(dealt.statistic(mean, size), _CERTAIN))
-    return DifferenceBounds(
-        low=max(-reach, low), high=min(reach, high), p_value=p_value, stderr=stderr
+    stderr = np.sqrt(variance / size)
+    half = np.array([t_reach(each, confidence) for each in degrees.tolist()]) * stderr
+    low, high = np.minimum(mean, centre - half), np.maximum(mean, centre + half)
+    statistic = np.full_like(mean, np.inf)
+    np.divide(centre, stderr, out=statistic, where=stderr > 0)
+    squares = (statistic**2).tolist()
+    p_value = np.array(list(map(_compute_p, squares, degrees.tolist())))
+    if repeats is not None:
+        factor = t_reach(_CERTAIN, confidence) ** 2
+        for place in np.flatnonzero(repeats.unequal_rows).tolist():
+            dealt = _permute_runs(
+                differences[place],
+                repeats.take_row(place),
+                float(unseen[place] * square[place]),
+                float(size[place]),
+            )
+            bounds = dealt.bounds(float(mean[place]), factor / float(size[place]), reach)
+            low[place], high[place] = min(low[place], bounds[0]), max(high[place], bounds[1])
+            permuted = dealt.statistic(float(mean[place]), float(size[place]))
+            p_value[place] = max(p_value[place], _compute_p(permuted, _CERTAIN))
+    return BoundColumns(
+        low=np.maximum(-reach, low), high=np.minimum(reach, high), p_value=p_value, stderr=stderr
     )
 
 
@@ -312,7 +377,7 @@ def bound_over_runs(
     if total > 0:
         degrees = min(degrees, total**2 / float((of_tasks**2 / np.maximum(known, 1)).sum()))
     still = float(np.mean(repeats.squares <= _ROUNDING))
-    unseen = _MOST_UNSEEN * still * step**2 * _average_square_of_run(repeats)
+    unseen = _MOST_UNSEEN * still * step**2 * float(_average_square_of_run(repeats))
     stderr = sqrt(total + unseen) / n
     half = t_reach(max(1.0, degrees), confidence) * stderr
     largest = np.inf if reach is None else reach
@@ -357,26 +422,40 @@ def _permute_runs(differences: Floats, repeats: Repeats, unseen: float, size: fl
     )
 
 
-def _count_unseen(differences: Floats, step: float, repeats: Repeats | None) -> tuple[float, float]:
-    """Return how many unseen tasks to count, and the square of each one's difference.
+def _count_unseen(
+    differences: Floats, step: float, repeats: Repeats | None
+) -> tuple[Floats, Floats]:
+    """Return how many unseen tasks to count in each row, and the square of each one's difference.
 
     Two where nearly all tasks differ alike, none where no two do. An unseen one differs like those
     that are unlike the most, with one more among them that differs by what a single run can do, and
     by no more than that.
     """
-    n, mean = differences.size, differences.mean()
-    values, counts = np.unique(differences.round(_DECIMALS), return_counts=True)
-    most = int(counts.max())
-    usual = min(values[counts == most], key=lambda value: abs(value - mean))
-    apart = float(np.square(differences - usual).sum())
-    one_run = step**2 * (1.0 if repeats is None else _average_square_of_run(repeats))
-    alike = min(1.0, (most - 1) / (n - 1) / _NEARLY_ALL)
-    return _MOST_UNSEEN * alike, min(one_run, (apart + one_run) / (n - most + 1))
+    rows, n = differences.shape
+    mean = differences.mean(axis=1)
+    ordered = np.sort(differences.round(_DECIMALS), axis=1)
+    is_new = np.ones(differences.shape, dtype=bool)
+    np.not_equal(ordered[:, 1:], ordered[:, :-1], out=is_new[:, 1:])
+    starts = np.flatnonzero(is_new)
+    values, row = ordered.ravel()[starts], starts // n
+    counts = np.diff(starts, append=rows * n)
+    firsts = np.searchsorted(row, np.arange(rows))  # of each row's values
+    most = np.maximum.reduceat(counts, firsts)
+    # The usual difference: of the values that are there most often the nearest to the mean.
+    apart = np.where(counts == most[row], np.abs(values - mean[row]), np.inf)
+    nearest = np.flatnonzero(apart == np.minimum.reduceat(apart, firsts)[row])
+    usual = values[nearest[np.searchsorted(row[nearest], np.arange(rows))]]
+    squares = np.square(differences - usual[:, np.newaxis]).sum(axis=1)
+    of_runs = 1.0 if repeats is None else _average_square_of_run(repeats)
+    one_run = step * step * of_runs
+    alike = np.minimum(1.0, (most - 1) / (n - 1) / _NEARLY_ALL)
+    return _MOST_UNSEEN * alike, np.minimum(one_run, (squares + one_run) / (n - most + 1))
 
 
-def _average_square_of_run(repeats: Repeats) -> float:
+def _average_square_of_run(repeats: Repeats) -> Floats:
     """Return the mean square by which one run of a step of 1 moves a task's difference."""
-    return float(np.mean(1 / (repeats.base * repeats.candidate)))
+    averaged: Floats = np.mean(1 / (repeats.base * repeats.candidate), axis=-1)
+    return averaged
 
 
 def t_reach(freedom: float, confidence: float) -> float:

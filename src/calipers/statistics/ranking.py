@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations_with_replacement, islice
 from math import ceil, erf, inf, sqrt
 from string import ascii_letters
 from typing import Self
@@ -50,6 +51,7 @@ from calipers.statistics.intervals import (
     score_bounds,
 )
 from calipers.statistics.paired_tests import t_reach
+from calipers.statistics.special import ndtri
 
 
 def pareto_front(costs: Sequence[float], gains: Sequence[float]) -> list[int]:
@@ -194,18 +196,14 @@ class MaxT:
         covariance = _sort_alike(covariance)
         rng = np.random.default_rng([seed, 1])
         errors = _draw(covariance, rng, draws)
-        deviations = pair_deviations(covariance)
-        largest = np.zeros(draws)
+        deviations = np.triu(pair_deviations(covariance), 1)
         count = len(covariance)
-        for one in range(count - 1):
-            of_pairs = deviations[one, one + 1 :]
-            apart = np.abs(errors[:, [one]] - errors[:, one + 1 :])
-            known = of_pairs > 0
-            if known.any():
-                np.maximum(largest, (apart[:, known] / of_pairs[known]).max(axis=1), out=largest)
-            for _ in range(int((~known).sum())):
-                np.maximum(largest, np.abs(rng.standard_normal(draws)), out=largest)
-        return cls(np.sort(largest), count * (count - 1) // 2)
+        known = int(np.count_nonzero(deviations))
+        tests = count * (count - 1) // 2
+        largest = _draw_largest(rng, tests - known, draws)
+        if known:
+            largest = _find_largest_apart(np.ascontiguousarray(errors.T), deviations, largest)
+        return cls(np.sort(largest), tests)
 
     def level(self, confidence: float) -> float:
         """Return the confidence of each single interval at which all hold with `confidence`."""
@@ -218,15 +216,76 @@ class MaxT:
 
     def adjust(self, p_value: float) -> float:
         """Return the p-value of one test adjusted for all: below 1 − C where its level rejects."""
+        return float(self.adjust_each(np.array([p_value]))[0])
+
+    def adjust_each(self, p_values: Floats) -> Floats:
+        """Return the p-values of several tests, each adjusted for all; NaN stays NaN."""
         if self.tests <= 1:
-            return p_value
-        reach = normal_quantile(1 - p_value) if p_value > 0 else np.inf
+            return p_values
+        reach = [normal_quantile(1 - p) if p > 0 else inf for p in p_values.tolist()]
         draws = self.largest.size
-        beyond = draws - int(np.searchsorted(self.largest, reach, side="left"))
+        beyond = draws - np.searchsorted(self.largest, reach, side="left")
         drawn = (beyond + 1) / (draws + 1)
-        if not beyond:  # further out than any draw: what Bonferroni's inequality allows
-            drawn = min(drawn, self.tests * p_value)
-        return max(p_value, drawn)
+        # Further out than any draw: what Bonferroni's inequality allows.
+        drawn = np.where(beyond > 0, drawn, np.minimum(drawn, self.tests * p_values))
+        found: Floats = np.where(np.isnan(p_values), np.nan, np.maximum(p_values, drawn))
+        return found
+
+
+_BLOCK = 12  # systems whose errors are bounded together
+_MOST_DRAWN = 1_000  # pairs that do not vary of which each is drawn; of more, only the largest
+
+
+def _draw_largest(rng: np.random.Generator, count: int, draws: int) -> Floats:
+    """Return the largest size of so many independent standard normal errors, in each draw."""
+    largest = np.zeros(draws)
+    if count > _MOST_DRAWN:
+        shares = (1 + rng.random(draws) ** (1 / count)) / 2
+        return np.array([ndtri(share) for share in shares.tolist()])
+    for _ in range(count):
+        np.maximum(largest, np.abs(rng.standard_normal(draws)), out=largest)
+    return largest
+
+
+def _find_largest_apart(errors: Floats, deviations: Floats, largest: Floats) -> Floats:
+    """Return how far apart any two estimates lie in each draw, in deviations; at least `largest`.
+
+    Of a block of estimates and another, no two can lie further apart than the highest of one and
+    the lowest of the other, over the least deviation: draws in which that is less than what was
+    found are left out, and so are most. Rounding keeps the order, so nothing is lost by that.
+
+    Args:
+        errors: a row per estimate, a column per draw.
+        deviations: of each difference, above the diagonal; 0 where it does not vary.
+        largest: what is known in each draw.
+    """
+    apart = deviations + deviations.T
+    apart[apart == 0] = inf
+    every = np.arange(errors.shape[1])
+    for ends in (errors.argmax(axis=0), errors.argmin(axis=0)):  # those at the ends come first
+        end = errors[ends, every]
+        for other, own in enumerate(errors):
+            np.maximum(largest, np.abs(end - own) / apart[ends, other], out=largest)
+    starts = np.arange(0, len(errors), _BLOCK)
+    high, low = (bound.reduceat(errors, starts, axis=0) for bound in (np.maximum, np.minimum))
+    least = np.minimum.reduceat(apart, starts, axis=1)  # of each estimate to a block
+    of_blocks = np.minimum.reduceat(least, starts, axis=0)
+    for one, other in combinations_with_replacement(range(starts.size), 2):
+        bound = np.maximum(high[one] - low[other], high[other] - low[one])
+        draws = np.flatnonzero(bound / of_blocks[one, other] > largest)
+        if not draws.size:
+            continue
+        block = errors[starts[other] : starts[other] + _BLOCK, draws]
+        found, top, bottom = largest[draws], high[other, draws], low[other, draws]
+        for row in range(starts[one], min(starts[one] + _BLOCK, len(errors))):
+            own = errors[row, draws]
+            bound = np.maximum(top - own, own - bottom) / least[row, other]
+            some = np.flatnonzero(bound > found)
+            of_block = apart[row, starts[other] : starts[other] + _BLOCK, np.newaxis]
+            sizes = np.abs(own[some] - block[:, some]) / of_block
+            found[some] = np.maximum(found[some], sizes.max(axis=0))
+        largest[draws] = found
+    return largest
 
 
 def pair_deviations(covariance: Floats) -> Floats:
@@ -294,11 +353,15 @@ def rank_bounds(better: Flags) -> tuple[list[int], list[int]]:
     return (1 + better.sum(axis=0)).tolist(), (count - better.sum(axis=1)).tolist()
 
 
-def share_letters(different: Flags) -> list[str]:
+MOST_LETTERS = 1_000  # sets of systems; their number may double with each further system
+
+
+def share_letters(different: Flags) -> list[str] | None:
     """Return a text of letters per system: two share one exactly where they do not differ.
 
     A compact letter display (Piepho 2004, J. Comput. Graph. Stat. 13, 456): a letter for each
-    largest set of systems of which no two differ, the first ones for the first systems.
+    largest set of systems of which no two differ, the first ones for the first systems. None where
+    there are more sets than anybody could read.
 
     >>> different = np.zeros((3, 3), dtype=bool)
     >>> different[0, 2] = different[2, 0] = True
@@ -306,35 +369,47 @@ def share_letters(different: Flags) -> list[str]:
     ['a', 'ab', 'b']
     """
     alike = ~different
-    neighbours = [
-        sum(1 << other for other in np.flatnonzero(row).tolist() if other != place)
-        for place, row in enumerate(alike)
-    ]
-    sets = sorted(map(_list_bits, _list_largest_sets(0, (1 << len(alike)) - 1, 0, neighbours)))
-    found = [""] * len(alike)
-    for number, members in enumerate(sets):
+    np.fill_diagonal(alike, val=False)
+    packed = np.packbits(alike, axis=1, bitorder="little")
+    neighbours = [int.from_bytes(row.tobytes(), "little") for row in packed]
+    found = list(islice(_list_largest_sets(neighbours), MOST_LETTERS + 1))
+    if len(found) > MOST_LETTERS:
+        return None
+    letters = [""] * len(alike)
+    for number, members in enumerate(sorted(map(_list_bits, found))):
         again, letter = divmod(number, len(ascii_letters))  # with a digit once all are used up
         for place in members:
-            found[place] += f"{ascii_letters[letter]}{again or ''}"
-    return found
+            letters[place] += f"{ascii_letters[letter]}{again or ''}"
+    return letters
 
 
 def _list_bits(chosen: int) -> list[int]:
-    return [place for place in range(chosen.bit_length()) if chosen >> place & 1]
+    bits = np.frombuffer(chosen.to_bytes(chosen.bit_length() // 8 + 1, "little"), dtype=np.uint8)
+    places: list[int] = np.flatnonzero(np.unpackbits(bits, bitorder="little")).tolist()
+    return places
 
 
-def _list_largest_sets(chosen: int, open_: int, done: int, neighbours: list[int]) -> Iterator[int]:
-    """Yield the sets, as bits, that are alike throughout and in no larger one (Bron-Kerbosch)."""
-    if not open_ and not done:
-        yield chosen
-        return
-    pivot = max(_list_bits(open_ | done), key=lambda place: (neighbours[place] & open_).bit_count())
-    for place in _list_bits(open_ & ~neighbours[pivot]):
-        one = 1 << place
-        beside = neighbours[place]
-        yield from _list_largest_sets(chosen | one, open_ & beside, done & beside, neighbours)
-        open_ &= ~one
-        done |= one
+def _list_largest_sets(neighbours: Sequence[int]) -> Iterator[int]:
+    """Yield the sets, as bits, that are alike throughout and in no larger one.
+
+    Bron & Kerbosch (1973, Commun. ACM 16, 575) with pivots, on a stack of its own: a set may have
+    more members than Python has room for calls.
+    """
+    stack = [(0, (1 << len(neighbours)) - 1, 0)]
+    while stack:
+        chosen, open_, done = stack.pop()
+        if not open_ and not done:
+            yield chosen
+        if not open_:
+            continue
+        pivot = max(
+            _list_bits(open_ | done), key=lambda place: (neighbours[place] & open_).bit_count()
+        )
+        for place in _list_bits(open_ & ~neighbours[pivot]):
+            one = 1 << place
+            stack.append((chosen | one, open_ & neighbours[place], done & neighbours[place]))
+            open_ &= ~one
+            done |= one
 
 
 _STEPS = 200
@@ -363,7 +438,16 @@ class Comparisons:
         set_(self, "second", np.asarray(second, dtype=np.int64))
         set_(self, "result", np.asarray(result, dtype=np.float64))
         labels = np.arange(self.first.size) if clusters is None else np.asarray(clusters)
-        set_(self, "clusters", np.unique(labels, return_inverse=True)[1].astype(np.int64))
+        if not _is_numbered(labels):
+            labels = np.unique(labels, return_inverse=True)[1]
+        set_(self, "clusters", labels.astype(np.int64, copy=False))
+
+
+def _is_numbered(labels: Labels) -> bool:
+    """Say whether labels are the numbers from 0 on, each at least once: sorting is slow."""
+    if labels.dtype.kind != "i" or not labels.size or labels.min() != 0:
+        return False
+    return labels.max() < labels.size and bool(np.bincount(labels).all())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

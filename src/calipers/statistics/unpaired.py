@@ -164,27 +164,25 @@ def compare_unpaired(
         return found(difference=None, reason="a sample is empty")
     if exact:
         require_binary(first, second)
+        hits, other_hits = int(second.sum()), int(first.sum())
         before, after = float(first.mean()), float(second.mean())
-        low, high = newcombe(before, first.size, after, second.size, confidence=confidence)
+        low, high, p_value = compare_shares(
+            other_hits, first.size, hits, second.size, confidence=confidence
+        )
         return found(
             difference=after - before,
             low=low,
             high=high,
             stderr=sqrt(before * (1 - before) / first.size + after * (1 - after) / second.size),
-            p_value=fisher(first, second),
+            p_value=p_value,
             effect=2 * (asin(sqrt(after)) - asin(sqrt(before))),
         )
-    difference, stderr, freedom = _compare_means(first, groups[0], second, groups[1])
-    largest = float(max(np.abs(first).max(), np.abs(second).max()))
-    difference = difference if abs(difference) > ROUNDING * largest else 0.0
-    low_t, high_t, p_value, reason = student(
-        difference,
-        stderr,
-        freedom,
-        largest=largest,
+    difference, stderr, evidence = compare_means(
+        SampleMean.of(first, groups[0], endless=endless),
+        SampleMean.of(second, groups[1], endless=endless),
         confidence=confidence,
-        tail=_join_tails(first, groups[0], second, groups[1]) if endless and stderr else Tail(),
     )
+    low_t, high_t, p_t, reason = evidence
     units = merge_rounded(_average_clusters(first, groups[0]), _average_clusters(second, groups[1]))
     rank_p, rank_test = mann_whitney(*units)
     effect, effect_low, effect_high = cliff_delta(*units, confidence=confidence)
@@ -193,7 +191,7 @@ def compare_unpaired(
         low=low_t,
         high=high_t,
         stderr=stderr,
-        p_value=p_value,
+        p_value=p_t,
         effect=effect,
         effect_low=effect_low,
         effect_high=effect_high,
@@ -203,34 +201,73 @@ def compare_unpaired(
     )
 
 
-def _compare_means(
-    base: Floats, base_groups: Labels | None, candidate: Floats, candidate_groups: Labels | None
-) -> tuple[float, float | None, float]:
-    """Return difference of means, its error and Satterthwaite's (1946) degrees; Welch (1947)."""
-    before, error_before, freedom_before = estimate_mean(base, base_groups)
-    after, error_after, freedom_after = estimate_mean(candidate, candidate_groups)
-    assert before is not None
-    assert after is not None
-    if error_before is None or error_after is None:
-        return after - before, None, 0
-    stderr = hypot(error_before, error_after)
-    share = (error_before / stderr) ** 2 if stderr else 0.0
-    freedom = 1 / (share**2 / freedom_before + (1 - share) ** 2 / freedom_after)
-    return after - before, stderr, freedom
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleMean:
+    """The mean of a sample, and what it takes to compare it with that of another."""
+
+    mean: float
+    stderr: float | None  # None of a single value or cluster
+    freedom: float
+    largest: float
+    tail: Tail | None  # of values without an end
+
+    @classmethod
+    def of(cls, values: Floats, groups: Labels | None, *, endless: bool) -> SampleMean:
+        """Return that of a sample of at least one value."""
+        mean, stderr, freedom = estimate_mean(values, groups)
+        assert mean is not None
+        return cls(
+            mean=mean,
+            stderr=stderr,
+            freedom=freedom,
+            largest=float(np.abs(values).max()),
+            tail=Tail.of(values, groups) if endless else None,
+        )
 
 
-def _join_tails(
-    base: Floats, base_groups: Labels | None, candidate: Floats, candidate_groups: Labels | None
-) -> Tail:
+Evidence = tuple[float | None, float | None, float | None, str | None]
+
+
+def compare_means(
+    base: SampleMean, candidate: SampleMean, *, confidence: float
+) -> tuple[float, float | None, Evidence]:
+    """Return the difference of means, its error, and interval, p and reason by Welch's (1947) t.
+
+    Degrees of freedom are Satterthwaite's (1946). A difference that is rounding is 0.
+    """
+    largest = max(base.largest, candidate.largest)
+    difference = candidate.mean - base.mean
+    difference = difference if abs(difference) > ROUNDING * largest else 0.0
+    stderr: float | None = None
+    freedom = 0.0
+    if base.stderr is not None and candidate.stderr is not None:
+        stderr = hypot(base.stderr, candidate.stderr)
+        share = (base.stderr / stderr) ** 2 if stderr else 0.0
+        freedom = 1 / (share**2 / base.freedom + (1 - share) ** 2 / candidate.freedom)
+    tail = _join_tails(base, candidate) if stderr else Tail()
+    evidence = student(
+        difference, stderr, freedom, largest=largest, confidence=confidence, tail=tail
+    )
+    return difference, stderr, evidence
+
+
+def _join_tails(base: SampleMean, candidate: SampleMean) -> Tail:
     """Return the tail of a difference of means: third moments subtract, as second ones add up."""
-    _, before, _ = estimate_mean(base, base_groups)
-    _, after, _ = estimate_mean(candidate, candidate_groups)
-    first, second = Tail.of(base, base_groups), Tail.of(candidate, candidate_groups)
-    if not before and not after:
+    first, second = base.tail, candidate.tail
+    if first is None or second is None:
         return Tail()
-    before, after = before or 0.0, after or 0.0
+    before, after = base.stderr or 0.0, candidate.stderr or 0.0
     third = second.skewness * after**3 - first.skewness * before**3
     return Tail(skewness=third / hypot(before, after) ** 3, worth=min(first.worth, second.worth))
+
+
+def compare_shares(
+    base_hits: int, n_base: int, hits: int, n: int, *, confidence: float
+) -> tuple[float, float, float]:
+    """Return Newcombe's bounds of the difference of two shares, and the p of Fisher's test."""
+    before, after = base_hits / n_base, hits / n
+    low, high = newcombe(before, n_base, after, n, confidence=confidence)
+    return low, high, fisher_p(hits, n, base_hits, n_base)
 
 
 def newcombe(
@@ -243,12 +280,6 @@ def newcombe(
     below = hypot(after - low_after, high_before - before)
     above = hypot(high_after - after, before - low_before)
     return after - before - below, after - before + above
-
-
-def fisher(base: Floats, candidate: Floats) -> float:
-    """Return the two-sided p of Fisher's (1934) exact test on samples of 0 and 1."""
-    hits = int(candidate.sum()), int(base.sum())
-    return fisher_p(hits[0], candidate.size, hits[1], base.size)
 
 
 def merge_rounded(*samples: Floats) -> list[Floats]:

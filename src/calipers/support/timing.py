@@ -13,6 +13,7 @@ As a decorator, also of an async function; or around a block:
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import wraps
@@ -27,6 +28,19 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _NANOSECONDS = 1e9
+_WORTH_SAYING = 5.0  # seconds
+
+
+def say_duration(what: str, seconds: float) -> None:
+    """Say on stderr about how long some work will take, if it is more than a few seconds.
+
+    Args:
+        what: is done, in the plural.
+        seconds: as estimated from a small part of it.
+    """
+    if seconds > _WORTH_SAYING:
+        sys.stderr.write(f"note: {what} will take about {seconds:,.0f} s more\n")
+        sys.stderr.flush()
 
 
 class Timed(NamedTuple, Generic[T]):

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import calipers as cal
 from calipers.metrics.families.traces import measure_agents
-from calipers.metrics.trace_graphs import Graphs
+from calipers.metrics.trace_graphs import MOST_AGENTS, Graphs
 from tests.examples import examples
 
 Edges = list[tuple[int, int]]
@@ -133,3 +134,56 @@ def test_every_agent_has_a_centrality(talk: list[tuple[str, str]]) -> None:
     expected = {agent: sum(each[agent] for each in found) / 3 for agent in theirs}
     ours = measure_agents(json.dumps({"agent_interactions": messages}))
     assert ours == pytest.approx(expected, rel=1e-12, abs=1e-12)
+
+
+@given(drawn=st.lists(graphs(most=12), min_size=1, max_size=8))
+@examples(50, deadline=None)
+def test_a_graph_that_is_searched_alone_has_the_same_paths(drawn: list[Drawn]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("calipers.metrics.trace_graphs._LONG", 3)  # of edges: some are, some are not
+        assert_same(drawn)
+
+
+@given(drawn=st.lists(graphs(most=9), min_size=1, max_size=8), data=st.data())
+@examples(50, deadline=None)
+def test_graphs_that_are_kept_stay_as_they_are(drawn: list[Drawn], data: st.DataObject) -> None:
+    kept = np.array(data.draw(st.lists(st.booleans(), min_size=len(drawn), max_size=len(drawn))))
+    some = side_by_side(drawn).keep(kept)
+    alone = side_by_side([each for each, is_kept in zip(drawn, kept, strict=True) if is_kept])
+    assert some.sizes[kept].tolist() == alone.sizes.tolist()
+    assert some.betweenness().tolist() == alone.betweenness().tolist()
+    assert some.closeness().tolist() == alone.closeness().tolist()
+
+
+def test_a_way_through_ten_thousand_tools() -> None:
+    """Each tool follows another: as many steps as calls, which must not take a look at all each."""
+    size = 10_000
+    graph = side_by_side([(size, [(node, node + 1) for node in range(size - 1)]), (2, [(0, 1)])])
+    assert graph.measure_paths(graph.first, graph.first + graph.sizes - 1).tolist() == [size - 1, 1]
+
+
+def crowd(agents: int) -> dict[str, object]:
+    talk = [{"from": f"worker-{n}", "to": "lead", "type": "handoff"} for n in range(agents - 1)]
+    return {"id": f"{agents}", "trace": {"agent_interactions": talk}}
+
+
+def test_a_crowd_has_no_centrality_and_a_reason() -> None:
+    """Three graphs of 10,000 agents took half a minute."""
+    records = [crowd(10_000), crowd(MOST_AGENTS + 1), crowd(3)]
+    found = cal.score(records, metrics="coordination_centrality")
+    alone = cal.score([crowd(3)], metrics="coordination_centrality")
+    centrality, expected = (each.groups[0]["coordination_centrality"] for each in (found, alone))
+    assert (centrality.value, centrality.n) == (expected.value, 1)
+    assert any("leaves out 2 traces with more than 2,000 agents" in each for each in found.notices)
+    crowds = cal.score(records[:2], metrics="coordination_centrality")
+    none = crowds.groups[0]["coordination_centrality"]
+    assert none.value is None
+    assert none.reason is not None
+    assert "2,000 agents" in none.reason
+    assert measure_agents(json.dumps(crowd(MOST_AGENTS + 1)["trace"])) == {}
+
+
+def test_few_agents_with_very_many_links_are_a_crowd_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("calipers.metrics.trace_graphs.MOST_LINKED", 11)
+    graph = side_by_side([(3, [(0, 1), (1, 2), (2, 0)]), (4, [(0, 1), (1, 2), (2, 3)])])
+    assert graph.find_small().tolist() == [True, False]

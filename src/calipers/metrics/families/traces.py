@@ -23,6 +23,8 @@ from calipers.metrics.declare.means import declare_mean, declare_part, declare_s
 from calipers.metrics.declare.settings import Settings
 from calipers.metrics.trace_graphs import (
     CENTRALITIES,
+    MOST_AGENTS,
+    MOST_LINKED,
     Floats,
     explode_lists,
     find_highest_centrality,
@@ -508,6 +510,20 @@ coordination_centrality = Feature(
     lambda _: map_known(select_part("agent_interactions"), find_highest_centrality, pl.Float64()),
 )
 
+
+def _say_crowded(_: Settings) -> pl.Expr:
+    """Say of rows whether agents talk, and are too many for their centrality."""
+    ends = [pl.element().struct.field(end).is_not_null() for end in ("from", "to")]
+    talk = select_part("agent_interactions").list.eval(pl.any_horizontal(ends)).list.any()
+    return talk & pl.col(coordination_centrality.name).is_null()
+
+
+_crowded = Feature("_crowded_graph", (trace, coordination_centrality), _say_crowded, pl.Boolean())
+_TOO_MANY = (
+    f"more than {MOST_AGENTS:,} agents, or agents times links between them above {MOST_LINKED:,}: "
+    "counting all paths between them would take too long"
+)
+
 single_agent = Feature(
     "_single_agent", (trace,), lambda _: select_part("agents") == 1, pl.Boolean(), stored=False
 )
@@ -563,15 +579,30 @@ overhead_mean = declare_trace_mean(
     extras={"messages": "messages__sum", "unknown_type_share": _compute_unknown_share},
 )
 
+
+def _explain_crowded(totals: Totals) -> str | None:
+    if totals.get("coordination_centrality__n") or not totals.get("centrality__crowded"):
+        return None
+    return f"the traces have {_TOO_MANY}"
+
+
 centrality_mean = declare_trace_mean(
     coordination_centrality,
     says="How much of the talk goes through one agent: the most central agent's centrality.",
     formula="mean(max over agents of (betweenness + closeness + degree) / 3), "
     "as networkx defines them on a DiGraph",
     spec="P 3.4",
-    nulls="a row whose trace has no message that names an agent is left out",
-    aggregate=declare_sums(coordination_centrality, agent_centrality),
+    nulls="a row whose trace has no message that names an agent is left out; so is one with more "
+    f"than {MOST_AGENTS:,} agents, or {MOST_LINKED:,} agents times links, as counting all paths "
+    "between them would take too long",
+    aggregate=declare_sums(
+        coordination_centrality,
+        agent_centrality,
+        _crowded,
+        centrality__crowded=pl.col(_crowded.name).sum(),
+    ),
     empty="no record has a trace with messages between agents",
+    refused=_explain_crowded,
 )
 
 balance_mean = declare_trace_mean(
@@ -595,3 +626,5 @@ def note_messages(groups: Collection[Totals]) -> Iterator[str]:
             f"{unknown} of {add_up(groups, 'messages__sum')} messages are of no known type and "
             f"count as no overhead; known: {', '.join((*COORDINATING, *PRODUCTIVE))}"
         )
+    if crowded := add_up(groups, "centrality__crowded"):
+        yield f"coordination_centrality leaves out {crowded} traces with {_TOO_MANY}"

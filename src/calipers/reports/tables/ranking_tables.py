@@ -50,13 +50,8 @@ from calipers.reports.tables.shown_metrics import (
 )
 
 if TYPE_CHECKING:
-    from calipers.comparisons.rank_result import (
-        MetricRanking,
-        RankedPair,
-        RankedSystem,
-        Ranking,
-        TaskPart,
-    )
+    from calipers.comparisons.rank_result import MetricRanking, RankedSystem, Ranking, TaskPart
+    from calipers.comparisons.ranked_pairs import RankedPair
     from calipers.scores.result import Group, Score
 
 _LISTED = 4  # systems whose pairs are listed one by one
@@ -406,7 +401,7 @@ def _describe_tasks(ranked: MetricRanking) -> str:
 
 
 def _list_system_notes(ranked: MetricRanking) -> Iterator[str]:
-    yield "systems that share a letter in group cannot be told apart"
+    yield ranked.group_reason or "systems that share a letter in group cannot be told apart"
     reasons = {each.reason: None for each in ranked.systems if each.reason}
     for reason in reasons:
         names = [show_name(each.name) for each in ranked.systems if each.reason == reason]
