@@ -8,6 +8,7 @@ use std::str::from_utf8;
 
 const DEEPEST: u32 = 64; // lists and objects within one another
 const EXACT_DIGITS: u32 = 15; // so many, and a power of ten up to 22, are exact in doubles
+const FIGURE_DIGITS: u32 = 19; // so many fit 64 bits
 const POWERS: [f64; 23] = [
     1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
     1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
@@ -244,6 +245,13 @@ impl<'a> Number<'a> {
             }
         }
         Ok(Number { end: at, written: &data[start..at], digits, figure, decimals, has_exponent })
+    }
+
+    /// Return true for a whole number of this size or more.
+    #[inline(always)]
+    pub fn is_wide(&self, least: u64) -> bool {
+        let is_whole = self.decimals == 0 && !self.has_exponent;
+        is_whole && (self.digits > FIGURE_DIGITS || self.figure >= least)
     }
 
     /// Return the nearest double; infinity and a zero with a sign are left alone.

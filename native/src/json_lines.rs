@@ -49,7 +49,7 @@ pub fn read_lines(data: &[u8], keys: &[(&[u8], Kind)]) -> Result<(Vec<Column>, u
         }
     }
     let keys = keys.iter().map(|&(_, kind)| Key::new(kind)).collect();
-    let mut reader = Reader { data, keys, places, order: Vec::new(), rows: 0 };
+    let mut reader = Reader { names: Names::new(data, places), keys, rows: 0 };
     reader.read()?;
     let rows = reader.rows;
     let mut columns: Vec<Column> = reader.keys.into_iter().map(|key| key.column).collect();
@@ -66,101 +66,20 @@ impl Key {
         };
         Key { kind, column: Column::new(values), read_rows: 0 }
     }
-}
 
-struct Reader<'a> {
-    data: &'a [u8],
-    keys: Vec<Key>,
-    places: HashMap<&'a [u8], usize>,
-    order: Vec<(&'a [u8], Option<usize>)>, // the keys of the last line: most often the next one's
-    rows: usize,
-}
-
-impl<'a> Reader<'a> {
-    fn read(&mut self) -> Result<(), NotMine> {
-        let mut at = 0;
-        loop {
-            at = skip_blanks(self.data, at);
-            match self.data.get(at) {
-                None => return Ok(()),
-                Some(b'\n') => at += 1,
-                Some(b'{') => {
-                    at = skip_blanks(self.data, self.read_object(at + 1)?);
-                    if !matches!(self.data.get(at), None | Some(b'\n')) {
-                        return Err(NotMine);
-                    }
-                    self.rows += 1;
-                }
-                Some(_) => return Err(NotMine),
-            }
-        }
-    }
-
-    fn read_object(&mut self, start: usize) -> Result<usize, NotMine> {
-        let data = self.data;
-        let mut at = skip_blanks(data, start);
-        if data.get(at) == Some(&b'}') {
-            return Ok(at + 1);
-        }
-        for number in 0.. {
-            let (place, end) = self.read_key(at, number)?;
-            at = expect(data, end, b':')?;
-            at = match place {
-                Some(place) => self.read_value(place, at)?,
-                None => skip_value(data, at)?,
-            };
-            at = skip_blanks(data, at);
-            match data.get(at) {
-                Some(b',') => at = skip_blanks(data, at + 1),
-                Some(b'}') => break,
-                _ => return Err(NotMine),
-            }
-        }
-        Ok(at + 1)
-    }
-
-    /// Return which of the keys is here, the line's key of this number, and where it ends.
-    fn read_key(&mut self, at: usize, number: usize) -> Result<(Option<usize>, usize), NotMine> {
-        let data = self.data;
-        if data.get(at) != Some(&b'"') {
+    #[inline(always)]
+    fn read_value(&mut self, data: &[u8], row: usize, at: usize) -> Result<usize, NotMine> {
+        if self.kind == Kind::Nothing || self.read_rows > row {
             return Err(NotMine);
         }
-        let start = at + 1;
-        if let Some(&(name, place)) = self.order.get(number) {
-            let end = start + name.len();
-            if data.get(start..end) == Some(name) && data.get(end) == Some(&b'"') {
-                return Ok((place, end + 1));
-            }
-        }
-        let (end, is_ascii) = skip_plain(data, start);
-        if data.get(end) != Some(&b'"') {
-            return Err(NotMine); // an escape may spell a wanted key
-        }
-        let name = &data[start..end];
-        check_text(name, is_ascii)?;
-        let place = self.places.get(name).copied();
-        if number < self.order.len() {
-            self.order[number] = (name, place);
-        } else if number < MOST_REMEMBERED {
-            self.order.push((name, place));
-        }
-        Ok((place, end + 1))
-    }
-
-    fn read_value(&mut self, place: usize, at: usize) -> Result<usize, NotMine> {
-        let (data, row) = (self.data, self.rows);
-        let key = &mut self.keys[place];
-        if key.kind == Kind::Nothing || key.read_rows > row {
-            return Err(NotMine);
-        }
-        key.read_rows = row + 1;
+        self.read_rows = row + 1;
         let first = *data.get(at).ok_or(NotMine)?;
         if first == b'n' {
             return skip_word(data, at, b"null");
         }
-        let column = &mut key.column;
+        let column = &mut self.column;
         column.fill(row);
-        let end = match (key.kind, &mut column.values) {
+        let end = match (self.kind, &mut column.values) {
             (Kind::Text, Values::Texts(texts)) => match first {
                 b'"' => read_text(data, at + 1, texts)?,
                 b'{' | b'[' => return Err(NotMine),
@@ -192,6 +111,166 @@ impl<'a> Reader<'a> {
         };
         column.add_known();
         Ok(end)
+    }
+}
+
+/// What kinds of values are known of a key, a bit for each.
+pub const BOOLEAN: usize = 1;
+pub const NUMBER: usize = 2;
+pub const WIDE: usize = 4; // a whole number that a double may not hold
+pub const OTHER: usize = 8; // a text, a list, an object
+const EXACT: u64 = 1 << 53;
+
+/// Return where the first line begins, from `start` on, that has a value of a kind which is not
+/// known of its key, or that is unusual in any way; None if there is no such line.
+pub fn find_new_line(data: &[u8], known: &[(&[u8], usize)], start: usize) -> Option<usize> {
+    let places = known.iter().enumerate().map(|(place, (name, _))| (*name, place)).collect();
+    let mut names = Names::new(data, places);
+    let mut at = start;
+    loop {
+        let line = at;
+        at = skip_blanks(data, at);
+        match data.get(at) {
+            None => return None,
+            Some(b'\n') => at += 1,
+            Some(b'{') => {
+                let end = names.read_object(at + 1, |place, at| {
+                    let (kind, end) = find_kind(data, at)?;
+                    let held = place.map_or(0, |place| known[place].1);
+                    if kind & !held == 0 {
+                        Ok(end)
+                    } else {
+                        Err(NotMine)
+                    }
+                });
+                match end {
+                    Ok(end) => at = end,
+                    Err(NotMine) => return Some(line),
+                }
+            }
+            Some(_) => return Some(line),
+        }
+    }
+}
+
+/// Return the kind of the value that begins here, 0 for a null, and where it ends.
+#[inline(always)]
+fn find_kind(data: &[u8], at: usize) -> Result<(usize, usize), NotMine> {
+    let kind = match data.get(at).ok_or(NotMine)? {
+        b'n' => 0,
+        b't' | b'f' => BOOLEAN,
+        b'"' | b'[' | b'{' => OTHER,
+        _ => {
+            let number = Number::scan(data, at)?;
+            return Ok((if number.is_wide(EXACT) { WIDE } else { NUMBER }, number.end));
+        }
+    };
+    Ok((kind, skip_value(data, at)?))
+}
+
+struct Reader<'a> {
+    names: Names<'a>,
+    keys: Vec<Key>,
+    rows: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn read(&mut self) -> Result<(), NotMine> {
+        let data = self.names.data;
+        let mut at = 0;
+        loop {
+            at = skip_blanks(data, at);
+            match data.get(at) {
+                None => return Ok(()),
+                Some(b'\n') => at += 1,
+                Some(b'{') => {
+                    at = self.read_object(at + 1)?;
+                    self.rows += 1;
+                }
+                Some(_) => return Err(NotMine),
+            }
+        }
+    }
+
+    fn read_object(&mut self, start: usize) -> Result<usize, NotMine> {
+        let (data, row) = (self.names.data, self.rows);
+        let keys = &mut self.keys;
+        self.names.read_object(start, |place, at| match place {
+            Some(place) => keys[place].read_value(data, row, at),
+            None => skip_value(data, at),
+        })
+    }
+}
+
+/// The keys of objects, line after line.
+struct Names<'a> {
+    data: &'a [u8],
+    places: HashMap<&'a [u8], usize>,
+    order: Vec<(&'a [u8], Option<usize>)>, // the keys of the last line: most often the next one's
+}
+
+impl<'a> Names<'a> {
+    fn new(data: &'a [u8], places: HashMap<&'a [u8], usize>) -> Self {
+        Names { data, places, order: Vec::new() }
+    }
+
+    /// Read the object whose first key is here, all of a line; return where the line ends.
+    ///
+    /// `read_value` gets the place of each key among those that are known, and where its value
+    /// starts; it returns where that ends.
+    #[inline(always)]
+    fn read_object(
+        &mut self,
+        start: usize,
+        mut read_value: impl FnMut(Option<usize>, usize) -> Result<usize, NotMine>,
+    ) -> Result<usize, NotMine> {
+        let data = self.data;
+        let mut at = skip_blanks(data, start);
+        for number in 0.. {
+            if number == 0 && data.get(at) == Some(&b'}') {
+                break;
+            }
+            let (place, end) = self.read_key(at, number)?;
+            at = skip_blanks(data, read_value(place, expect(data, end, b':')?)?);
+            match data.get(at) {
+                Some(b',') => at = skip_blanks(data, at + 1),
+                Some(b'}') => break,
+                _ => return Err(NotMine),
+            }
+        }
+        at = skip_blanks(data, at + 1);
+        match data.get(at) {
+            None | Some(b'\n') => Ok(at),
+            _ => Err(NotMine),
+        }
+    }
+
+    /// Return which of the keys is here, the line's key of this number, and where it ends.
+    fn read_key(&mut self, at: usize, number: usize) -> Result<(Option<usize>, usize), NotMine> {
+        let data = self.data;
+        if data.get(at) != Some(&b'"') {
+            return Err(NotMine);
+        }
+        let start = at + 1;
+        if let Some(&(name, place)) = self.order.get(number) {
+            let end = start + name.len();
+            if data.get(start..end) == Some(name) && data.get(end) == Some(&b'"') {
+                return Ok((place, end + 1));
+            }
+        }
+        let (end, is_ascii) = skip_plain(data, start);
+        if data.get(end) != Some(&b'"') {
+            return Err(NotMine); // an escape may spell a wanted key
+        }
+        let name = &data[start..end];
+        check_text(name, is_ascii)?;
+        let place = self.places.get(name).copied();
+        if number < self.order.len() {
+            self.order[number] = (name, place);
+        } else if number < MOST_REMEMBERED {
+            self.order.push((name, place));
+        }
+        Ok((place, end + 1))
     }
 }
 
@@ -295,6 +374,35 @@ mod tests {
         }
         assert!(read_lines(b"{\"text\":\"\xff\"}", &KEYS).is_err());
         assert!(read_lines(b"{}", &[(b"a", Kind::Text), (b"a", Kind::Text)]).is_err());
+    }
+
+    #[test]
+    fn lines_with_new_kinds_are_found() {
+        let known: [(&[u8], usize); 3] = [(b"a", NUMBER), (b"b", BOOLEAN | OTHER), (b"c", WIDE)];
+        let usual = "{\"a\":1,\"b\":[{}]}\n\n{\"b\":true,\"d\":null}\r\n{}\n";
+        let find = |line: &str| find_new_line(line.as_bytes(), &known, 0);
+        assert_eq!(find(usual), None);
+        for new in [
+            r#"{"a":"1"}"#,
+            r#"{"a":9007199254740992}"#,
+            r#"{"a":-123456789012345678901234567890}"#,
+            r#"{"b":0}"#,
+            r#"{"c":1.5}"#,
+            r#"{"d":1}"#,
+            r#"{"\u0061":1}"#,
+            r#"{"a":NaN}"#,
+            r#"{"a":1"#,
+            "[]",
+        ] {
+            let lines = format!("{usual}{new}\n{new}");
+            assert_eq!(find(&lines), Some(usual.len()), "{new}");
+            assert_eq!(
+                find_new_line(lines.as_bytes(), &known, usual.len() + 1 + new.len()),
+                Some(usual.len() + 1 + new.len())
+            );
+        }
+        assert_eq!(find(r#"{"a":9007199254740991,"c":9007199254740992,"b":"x"}"#), None);
+        assert_eq!(find(r#"{"a":1e300}"#), None);
     }
 
     #[test]

@@ -33,7 +33,7 @@ mod words;
 
 use counts::Reader;
 use grounding::Grounder;
-use json_lines::{count_lines, read_lines, Kind};
+use json_lines::{count_lines, find_new_line, read_lines, Kind};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::slice;
 use views::{Buffer, View, Views};
@@ -43,7 +43,7 @@ use views::{Buffer, View, Views};
 pub struct NotMine;
 
 /// Changes with the functions below, and with every change of the rules.
-const VERSION: u32 = 6;
+const VERSION: u32 = 7;
 const NOT_MINE: i64 = -1;
 const OK: i32 = 0;
 const FAILED: i32 = 1;
@@ -161,7 +161,34 @@ pub unsafe extern "C" fn calipers_count_lines(data: *const u8, size: usize) -> u
     count_lines(slice::from_raw_parts(data, size))
 }
 
-/// A key of JSON lines that is wanted, and what may stand under it: the places of `Kind`.
+/// Return where the first of the JSON lines begins, from `start` on, that has a value of a kind which
+/// is not known of its key, or that is unusual in any way; −1 if there is no such line.
+///
+/// # Safety
+/// `data` points to `size` bytes, `known` to `key_count` keys whose names have the sizes they say; the
+/// kind of a key is the bits of all that are known of it.
+#[no_mangle]
+pub unsafe extern "C" fn calipers_find_new_line(
+    data: *const u8,
+    size: usize,
+    start: usize,
+    known: *const Key,
+    key_count: usize,
+) -> isize {
+    if data.is_null() || known.is_null() || start > size {
+        return start as isize;
+    }
+    let data = slice::from_raw_parts(data, size);
+    let known: Vec<(&[u8], usize)> = slice::from_raw_parts(known, key_count)
+        .iter()
+        .map(|key| (slice::from_raw_parts(key.name, key.size), key.kind))
+        .collect();
+    let found = catch_unwind(AssertUnwindSafe(|| find_new_line(data, &known, start)));
+    found.unwrap_or(Some(start)).map_or(-1, |place| place as isize)
+}
+
+/// A key of JSON lines: one that is wanted, and what may stand under it, the places of `Kind`; or one
+/// that is known, and what did.
 #[repr(C)]
 pub struct Key {
     name: *const u8,

@@ -55,7 +55,7 @@ def test_rows_without_ids_are_named_by_number() -> None:
 def test_scenarios_are_added_up_over_batches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scenario_table, "_ROWS_AT_ONCE", 10)
+    monkeypatch.setattr(scenario_table, "_HELD_ROWS", 10)
     paths = [
         write_lines(
             tmp_path / f"{run}.jsonl",

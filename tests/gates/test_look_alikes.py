@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import calipers as cal
-from calipers.support.names import find_look_alikes, is_plural, show_difference
+from calipers.support.names import find_look_alikes, find_plurals, show_difference
 from tests.gates.deciding import blocking, record
 
 ALIKE = [
@@ -65,9 +65,9 @@ def test_these_do_not(name: str, other: str) -> None:
 
 
 def test_plurals() -> None:
-    assert is_plural("policy", "policies")
-    assert is_plural("adversarials", "Adversarial")
-    assert not is_plural("safety", "security")
+    assert find_plurals(["policies", "security"], ["policy", "safety"]) == [("policy", "policies")]
+    assert find_plurals(["Adversarial"], ["adversarials"]) == [("adversarials", "Adversarial")]
+    assert not find_plurals(["safety"], ["safety"])
 
 
 def test_without_a_rule_about_categories_they_are_a_notice() -> None:

@@ -46,7 +46,7 @@ from calipers.scores.score import Progress, score_data
 from calipers.support.errors import UsageError
 from calipers.support.field_paths import split_root
 from calipers.support.lazy_numpy import np
-from calipers.support.names import find_look_alikes, is_plural, show_difference
+from calipers.support.names import find_look_alikes, find_plurals, show_difference
 from calipers.support.options import ignore_progress
 
 if TYPE_CHECKING:
@@ -374,9 +374,9 @@ def _note_misspelt(counts: Mapping[str | None, int], misspelt: Mapping[str, str]
 
 
 def _note_plurals(counts: Mapping[str | None, int], named: Collection[str]) -> Iterator[str]:
-    for category in sorted(named):
-        for name in sorted(count for count in counts if count and is_plural(count, category)):
-            yield f"{_count_records(counts[name])} of the category {name!r} are not {category!r}"
+    others = sorted(filter(None, counts))
+    for category, name in find_plurals(others, sorted(named)):
+        yield f"{_count_records(counts[name])} of the category {name!r} are not {category!r}"
 
 
 def _note_uncovered(counts: Mapping[str | None, int]) -> Iterator[str]:

@@ -41,7 +41,7 @@ from calipers.statistics.intervals import count_worth, wilson
 from calipers.support.errors import DataError, quote_name
 from calipers.support.lazy_numpy import np
 
-OPEN, USED = "__open", "__used"
+OPEN, USED, SHOULD = "__open", "__used", "__should"
 COVERAGE = "behavior_coverage"
 _EFFICIENCY = "token_efficiency"
 SUCCEEDED = "succeeded"  # of pass@k: whether a run passed or, where nothing says so, was right
@@ -79,6 +79,7 @@ class ScenarioGroup:
         counts: pl.DataFrame,
         *,
         categories: Sequence[str],
+        clustered: bool = False,
         means: Sequence[str] = (),
         judgments: Judgments | None = None,
         optional: Iterable[str] = (),
@@ -86,9 +87,11 @@ class ScenarioGroup:
         self._rows = rows
         self._counts = counts  # a row per category, optional scenarios apart
         self._names = categories
+        self._clustered = clustered  # by other clusters than the scenarios
         self._means = means  # the features of which each scenario's mean is kept
         self._judgments = judgments or Judgments(())
         self._optional = frozenset(optional)
+        self._missed: dict[tuple[str, Threshold | None], tuple[pl.Series, pl.Series]] = {}
         self._refuse_torn()
 
     def _refuse_torn(self) -> None:
@@ -187,22 +190,22 @@ class ScenarioGroup:
         return {self._names[code]: code for code in present}
 
     @cached_property
-    def _totals(self) -> dict[int | None, Mapping[str, int]]:
+    def _totals(self) -> CategoryCounts:
         """What is counted of each category, optional scenarios too."""
-        return _read_counts(self._counts)
+        return CategoryCounts(self._counts)
 
     @cached_property
-    def _of_others(self) -> dict[int | None, Mapping[str, int]]:
+    def _of_others(self) -> CategoryCounts:
         """What is counted of each category, optional scenarios aside."""
-        return _read_counts(self._counts.filter(~pl.col(OPTIONAL)))
+        return CategoryCounts(self._counts.filter(~pl.col(OPTIONAL)))
 
     def count_categories(self) -> dict[str | None, int]:
         """Return the runs of each category; None is of those without one."""
-        return {self._name(code): counts["runs"] for code, counts in self._totals.items()}
+        return {self._name(code): runs for code, runs in self._totals.list_runs()}
 
     def count_flagged(self, category: str) -> int:
         """Return the runs of a category decided by judges whose text addresses the judge."""
-        return self._totals[self.categories[category]]["flagged"]
+        return self._totals.of(self.categories[category])["flagged"]
 
     def _name(self, code: int | None) -> str | None:
         return None if code is None else self._names[code]
@@ -221,26 +224,38 @@ class ScenarioGroup:
         `guarantee`: with an interval that holds for any shape, or none.
         """
         code = self.categories[category]
-        counts = self._totals[code]
+        counts = self._totals.of(code)
         called, n = counts["runs"] - counts["errors"], counts["judged_runs"]
         if not n:
             reason = "no record of this category is known to pass or fail" if called else ALL_FAILED
             return Measured(value=None, n=0, missing=called, reason=reason)
-        runs = self._tasks_by_category[code]
+        runs = self._select_tasks(code)
         if guarantee:
             rate = _pass_rate(runs, called - n, confidence, correct, by_task=by_task)
             return _guarantee(rate, runs, confidence, by_task=by_task, corrected=bool(correct))
         return _pass_rate(runs, called - n, confidence, correct, by_task=by_task)
 
+    def _select_tasks(self, code: int) -> pl.DataFrame:
+        """Return the runs with a verdict of each scenario of a category."""
+        if self._rows.is_of_runs and not self._clustered:  # then numbers say it all
+            counts = self._totals.of(code)
+            place = pl.int_range(counts["judged_runs"])
+            return pl.select(
+                passes=(place < counts["passes"]).cast(pl.Int64),
+                by_judges=(place < counts["passed_by_judges"]).cast(pl.Int64),
+            ).with_columns(judged_runs=pl.lit(1, pl.Int64))
+        rows, codes = self._judged_tasks
+        return rows[_find_slice(codes, code)]
+
     @cached_property
-    def _tasks_by_category(self) -> dict[int, pl.DataFrame]:
-        """The runs with a verdict of each scenario, by category."""
+    def _judged_tasks(self) -> tuple[pl.DataFrame, pl.Series]:
+        """The runs with a verdict of each scenario, in the order of categories, and these."""
         own = f"{CATEGORY}{LOW}"
-        columns = self._rows.frame.collect_schema().names()
-        clustered = (CLUSTER,) if CLUSTER in columns else ()
+        clustered = (CLUSTER,) if self._clustered else ()
         names = (own, ID, "judged_runs", "passes", "by_judges", *clustered)
         rows = self._rows.select(*names).drop_nulls(own).filter(pl.col("judged_runs") > 0)
-        return {code: part for (code,), part in rows.partition_by(own, as_dict=True).items()}
+        rows = rows.sort(own, maintain_order=True)
+        return rows, rows[own].cast(pl.Int64)
 
     def count_undecided(self, metric: str, category: str | None = None) -> Undecided:
         """Return how many runs lack a value that the metric needs, optional scenarios aside."""
@@ -259,19 +274,14 @@ class ScenarioGroup:
         counts = self._find_counts(category)
         lacking = self._judgments.count_lacking(value, category=category, without=self._optional)
         by_judges = value in VALUES and self._judgments.are_about(value)
-        count = sum(of_category[f"{column or value}{OPEN}"] for of_category in counts) + lacking
-        return Undecided(
-            count,
-            sum(of_category["runs"] - of_category["errors"] for of_category in counts),
-            by_judges,
-        )
+        count = counts.get(f"{column or value}{OPEN}", 0) + lacking
+        return Undecided(count, counts.get("runs", 0) - counts.get("errors", 0), by_judges)
 
-    def _find_counts(self, category: str | None) -> list[Mapping[str, int]]:
-        """Return what is counted of a category, or of each, optional scenarios aside."""
+    def _find_counts(self, category: str | None) -> Mapping[str, int]:
+        """Return what is counted of a category, or of all, optional scenarios aside."""
         if category is None:
-            return [*self._of_others.values()]
-        of_category = self._of_others.get(self.categories.get(category, -1))
-        return [] if of_category is None else [of_category]
+            return self._of_others.all
+        return self._of_others.of(self.categories.get(category, -1))
 
     def count_lacking(self, metric: str, category: str | None = None) -> list[Undecided]:
         """Return how many runs that should have a value have none, for each part of the metric.
@@ -281,35 +291,69 @@ class ScenarioGroup:
         counts = self._find_counts(category)
         shortfalls = []
         for part in list_used(metric_named(metric)):
-            name = f"{part}{USED}"
-            should = sum(
-                of_category["runs"] - of_category["errors"] - of_category["failures"]
-                for of_category in counts
-                if of_category[name]
-            )
-            shortfalls.append(
-                Undecided(
-                    should - sum(of_category[name] for of_category in counts), should, lacks=part
-                )
-            )
+            used, should = (counts.get(f"{part}{end}", 0) for end in (USED, SHOULD))
+            shortfalls.append(Undecided(should - used, should, lacks=part))
         return shortfalls
 
     def list_failing(self, metric: str, threshold: Threshold, category: str | None = None) -> Ids:
         """Return the scenarios with a run that misses the requirement on the metric."""
-        feature = find_own_feature(metric_named(metric))
-        missed = _mark_missed(metric_named(metric), threshold)
+        declared = metric_named(metric)
+        feature, missed = find_own_feature(declared), _mark_missed(declared, threshold)
         if feature is None or missed is None:
             return Ids()
-        names = [f"{feature.name}{LOW}", f"{feature.name}{HIGH}"]
+        key = metric, None if feature.dtype == pl.Boolean else threshold
+        if key not in self._missed:
+            self._missed[key] = self._select_missed(feature, missed)
+        ids, codes = self._missed[key]
         if category is not None:
-            missed &= pl.col(f"{CATEGORY}{LOW}") == self.categories.get(category, -1)
-        rows = self._rows.select(ID, f"{CATEGORY}{LOW}", *names).filter(missed)
-        return Ids(rows.height, tuple(rows[ID].bottom_k(LISTED).sort()))
+            code = self.categories.get(category)
+            is_of = slice(0) if code is None else _find_slice(codes, code)
+            ids = ids[is_of]
+        return Ids(ids.len(), tuple(ids.bottom_k(LISTED).sort()))
+
+    def _select_missed(self, feature: Feature, missed: pl.Expr) -> tuple[pl.Series, pl.Series]:
+        """Return the ids of scenarios that miss a requirement by category, and these in order."""
+        own = f"{CATEGORY}{LOW}"
+        names = [f"{feature.name}{LOW}", f"{feature.name}{HIGH}"]
+        rows = self._rows.select(ID, own, *names, having=missed).select(ID, own)
+        rows = rows.with_columns(pl.col(own).cast(pl.Int64).fill_null(-1)).sort(own)
+        return rows[ID], rows[own]
 
 
-def _read_counts(counts: pl.DataFrame) -> dict[int | None, Mapping[str, int]]:
-    by_category = counts.group_by(CATEGORY).agg(pl.exclude(OPTIONAL).sum()).sort(CATEGORY)
-    return {row[CATEGORY]: row for row in by_category.iter_rows(named=True)}
+def _find_slice(codes: pl.Series, code: int) -> slice:
+    """Return where a code is among codes in order."""
+    return slice(codes.search_sorted(code, "left"), codes.search_sorted(code, "right"))
+
+
+class CategoryCounts:
+    """What is counted of each category, held as columns: there may be as many as scenarios."""
+
+    def __init__(self, counts: pl.DataFrame) -> None:
+        table = counts.group_by(CATEGORY).agg(pl.exclude(OPTIONAL).sum()).sort(CATEGORY)
+        ran = pl.col("runs") - pl.col("errors") - pl.col("failures")
+        used = [name for name in table.columns if name.endswith(USED)]
+        self._table = table.with_columns(
+            pl.when(pl.col(name) > 0)
+            .then(ran)
+            .otherwise(0)
+            .alias(f"{name.removesuffix(USED)}{SHOULD}")
+            for name in used
+        )
+        self._places = {code: place for place, code in enumerate(table[CATEGORY])}
+
+    def of(self, code: int | None) -> Mapping[str, int]:
+        """Return what is counted of a category; nothing where there are no runs of it."""
+        place = self._places.get(code)
+        return {} if place is None else self._table.row(place, named=True)
+
+    @cached_property
+    def all(self) -> Mapping[str, int]:
+        """What is counted of all categories."""
+        return self._table.drop(CATEGORY).sum().row(0, named=True)
+
+    def list_runs(self) -> Iterator[tuple[int | None, int]]:
+        """Yield the number of runs of each category."""
+        return self._table.select(CATEGORY, "runs").iter_rows()
 
 
 def _measure_tasks(rows: pl.DataFrame, name: str) -> FeatureByTask:

@@ -6,7 +6,7 @@ answer the same questions, so whoever asks need not know which one it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -47,13 +47,19 @@ COUNTS = tuple(_OF_RUN)
 class ScenarioRows:
     """Scenarios of one group or of several."""
 
-    frame: pl.LazyFrame
+    read: Callable[[], pl.LazyFrame]
     is_of_runs: bool  # a row per run, and no scenario has two
 
-    def select(self, *names: str, where: pl.Expr | None = None) -> pl.DataFrame:
-        """Return these columns of a row per scenario: counts, `__low` and `__high`, moments."""
-        rows = self.frame if where is None else self.frame.filter(where)
+    def select(
+        self, *names: str, where: pl.Expr | None = None, having: pl.Expr | None = None
+    ) -> pl.DataFrame:
+        """Return these columns of a row per scenario: counts, `__low` and `__high`, moments.
+
+        `where` is about the rows as they are kept, `having` about the columns.
+        """
+        rows = self.read() if where is None else self.read().filter(where)
         asked = rows.select(self.express(name).alias(name) for name in names)
+        asked = asked if having is None else asked.filter(having)
         return asked.collect(engine="in-memory")
 
     def express(self, name: str) -> pl.Expr:

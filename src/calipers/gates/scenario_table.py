@@ -1,15 +1,20 @@
 """The scenarios of a gate, gathered while records are measured.
 
-Counts by category are added up batch by batch. Beside them stands a narrow row per run, some bits
-and the id; where scenarios have several runs these become a row per scenario, so that memory grows
-with the scenarios and not with the records. Values of scenarios are kept for a baseline alone.
+Counts by category are added up batch by batch, and most policies are decided by these. A narrow
+row per run, some bits and the id, goes to temporary files, which are read where ids are asked for:
+of scenarios that fail, that the policy names, or that a baseline keeps. Where scenarios have
+several runs, these become a row per scenario in memory.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, partial
+from pathlib import Path
 
 import polars as pl
 
@@ -60,11 +65,45 @@ OUTCOMES = (passed, correct)  # whether a run passed; where nobody has said so, 
 
 _KEPT = {CATEGORY: "category", **SYSTEMS}
 _COUNTED = (GROUP, CATEGORY, OPTIONAL)
-_ROWS_AT_ONCE = 200_000
-_MOSTLY = 0.9
+_HELD_ROWS = 200_000  # runs in memory; more are written to a file
 _ROWS = "rows"
 Tables = list[pl.DataFrame]
 _OF_JUDGES = (GROUP, CATEGORY, "scenario", JUDGED_BY, OPEN)
+
+
+class RunFiles:
+    """Narrow rows of runs, written to files a few at a time; the files are removed with it."""
+
+    def __init__(self) -> None:
+        self._files: list[Path] = []
+        self._held: Tables = []
+        self._folder: Path | None = None
+
+    def add(self, rows: pl.DataFrame) -> None:
+        """Take rows; their columns may be others than those of the rows before."""
+        self._held.append(rows)
+        if sum(map(len, self._held)) > _HELD_ROWS:
+            self._write()
+
+    def _write(self) -> None:
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="calipers-"))
+            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        file = self._folder / f"{len(self._files):06}.arrow"
+        # Texts as offsets into bytes: a third smaller than as views, and as quickly written.
+        _pool(self._held).rechunk().write_ipc(file, compat_level=pl.CompatLevel.oldest())
+        self._files.append(file)
+        self._held = []
+
+    def read(self) -> Iterator[pl.LazyFrame]:
+        """Yield the rows of each file, then those in memory."""
+        yield from map(pl.scan_ipc, self._files)
+        if self._held:
+            yield _pool(self._held).lazy()
+
+
+def _pool(tables: Tables) -> pl.DataFrame:
+    return pl.concat(tables, how="diagonal_relaxed")
 
 
 class ScenarioTable:
@@ -82,8 +121,8 @@ class ScenarioTable:
     ) -> None:
         metrics = tuple(metrics)
         self._open = dict(_open_counts(metrics))
-        self._named = list(named)
-        self._optional = list(optional)
+        self._named = pl.Series(named, dtype=pl.String)
+        self._optional = pl.Series(optional, dtype=pl.String)
         own = (find_own_feature(metric) for metric in metrics)
         features = {feature.name: feature.dtype for feature in own if feature is not None}
         means = (metric.averaged for metric in metrics if keeps_values)
@@ -107,11 +146,8 @@ class ScenarioTable:
             **({CLUSTER: pl.Int64()} if clustered else {}),
         }
         self._counts = Sum(_COUNTED)
-        self._judged: list[pl.DataFrame] = []
-        self._runs: list[pl.DataFrame] = []
-        self._scenarios: list[pl.DataFrame] = []  # of earlier runs, where some have several
-        self._waiting = 0
-        self._most_waiting = _ROWS_AT_ONCE  # runs, before it is seen what they add up to
+        self._judged = Sum(_OF_JUDGES)
+        self._runs = RunFiles()
 
     @property
     def watch(self) -> Watch:
@@ -136,23 +172,25 @@ class ScenarioTable:
         rows = rows.with_columns(
             ran.alias(RAN),
             pl.coalesce(outcome.name for outcome in OUTCOMES).alias(OUTCOME),
-            *_mark_judged(ran),
-            pl.col(ID).is_in(self._optional).alias(OPTIONAL),
+            *_mark_judged(rows, ran),
+            self._mark_optional(),
         )
         self._counts.add(self._count(rows))
-        self._judged.append(_count_judged(rows.with_columns(categories), self._named))
+        self._judged.add(_count_judged(rows.with_columns(categories), self._named))
         known = [n for n in self._types if rows[n].null_count() < rows.height]
         own = dict.fromkeys((GROUP, ID, RAN, *map(name_own, JUDGED), *known))
         codes = [name for name in self._codes if name in own]
         runs = rows.select(*own)
-        self._runs.append(runs.with_columns(runs[name].shrink_dtype() for name in codes))
-        self._waiting += rows.height
-        if self._waiting > self._most_waiting:
-            self._judged = [_sum_judged(self._judged)]
-            if self._scenarios or _are_often_repeated(self._runs):
-                self._scenarios, self._runs = self._add_up(self._runs, self._scenarios), []
-            self._waiting = 0
-            self._most_waiting = sum(map(len, (*self._runs, *self._scenarios)))
+        self._runs.add(runs.with_columns(runs[name].shrink_dtype() for name in codes))
+
+    def _mark_optional(self) -> pl.Expr:
+        """Return whether the policy calls a run's scenario optional."""
+        is_optional = (
+            pl.col(ID).is_in(self._optional.implode())
+            if len(self._optional)
+            else pl.lit(value=False)
+        )
+        return is_optional.alias(OPTIONAL)
 
     def _count(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return what there is of each category, optional scenarios apart."""
@@ -161,6 +199,9 @@ class ScenarioTable:
             "errors": pl.col(FAILED).sum(),
             "judged_runs": pl.col(passed.name).count(),
             "passes": pl.col(passed.name).sum(),
+            "passed_by_judges": pl.col(name_own("by_judges"))
+            .filter(pl.col(passed.name).is_not_null())
+            .sum(),
             **{name: pl.col(name_own(name)).sum() for name in JUDGED},
             **{f"{value}{OPEN}": is_open.sum() for value, is_open in self._open.items()},
             **self._count_used(),
@@ -181,19 +222,25 @@ class ScenarioTable:
         joined = counted.drop(names).join(known, on=_COUNTED, how="left", nulls_equal=True)
         return joined.with_columns(pl.col(names).fill_null(0)).select(counted.columns)
 
-    def _add_up(self, runs: Tables, scenarios: Tables) -> Tables:
-        """Return one table with a row per scenario."""
+    def _add_up(self, tables: Iterable[pl.LazyFrame]) -> pl.DataFrame:
+        """Return a row per scenario of the runs in these tables, one table after the other."""
         own = (GROUP, ID, *self._columns, *((CLUSTER,) if self._clustered else ()))
-        of_runs = (pl.concat(runs, how="diagonal_relaxed"),) if runs else ()
-        rows = (ScenarioRows(self._complete(of_run).lazy(), is_of_runs=True) for of_run in of_runs)
-        return [add_up([*scenarios, *(row.select(*own) for row in rows)])]
+        scenarios: Tables = []
+        waiting: Tables = []
+        for table in tables:
+            rows = ScenarioRows(partial(self._complete, table), is_of_runs=True).select(*own)
+            waiting.append(add_up([rows]))
+            if sum(map(len, waiting)) > max(map(len, scenarios), default=_HELD_ROWS):
+                scenarios, waiting = [add_up([*scenarios, *waiting])], []
+        return add_up([*scenarios, *waiting])
 
-    def _complete(self, runs: pl.DataFrame) -> pl.DataFrame:
+    def _complete(self, runs: pl.LazyFrame) -> pl.LazyFrame:
         """Return the runs with the columns of which none has a value."""
+        known = runs.collect_schema().names()
         return runs.with_columns(
             pl.lit(None, kind).alias(name)
             for name, kind in self._types.items()
-            if name not in runs.columns
+            if name not in known
         )
 
     def split_groups(self, score: Score, by: Sequence[str]) -> list[ScenarioGroup]:
@@ -205,31 +252,34 @@ class ScenarioTable:
         number = {text: place for place, text in enumerate(dict.fromkeys(texts))}
         numbers = pl.Series(GROUP, [number[text] for text in texts], dtype=pl.Int32)
 
-        def regroup(tables: Tables) -> Tables:
+        def regroup(table: pl.LazyFrame) -> pl.LazyFrame:
             if texts == known:
-                return tables
-            return [table.with_columns(numbers.gather(table[GROUP])) for table in tables]
+                return table
+            return table.with_columns(pl.lit(numbers).gather(pl.col(GROUP)).alias(GROUP))
 
-        runs, per_scenario = regroup(self._runs), regroup(self._scenarios)
-        is_of_runs = not per_scenario and not score.has_repeats
-        if is_of_runs:
-            rows = self._complete(pl.concat(runs, how="diagonal_relaxed"))
+        runs = map(regroup, self._runs.read())
+        if score.has_repeats:
+            rows = self._add_up(runs).lazy()
         else:
-            [rows] = self._add_up(runs, per_scenario)
-        scenarios = _split(rows, len(number))
-        counts = sum_tables(regroup([self._counts.table]), _COUNTED).partition_by(
-            GROUP, as_dict=True
+            rows = self._complete(pl.concat(runs, how="diagonal_relaxed"))
+        select_group = _split(rows, len(number))
+        counted, judged = (
+            sum_tables([regroup(counts.table.lazy()).collect()], keys)
+            for counts, keys in ((self._counts, _COUNTED), (self._judged, _OF_JUDGES))
         )
-        judged = _group_judgments(_sum_judged(regroup(self._judged)))
+        counts = counted.partition_by(GROUP, as_dict=True)
+        judgments = _group_judgments(judged)
+        categories = self._codes[CATEGORY].texts
         keys = sort_keys(number, by)
         of_key = {tuple(key.values()): number[text] for text, key in keys.items()}
         return [
             ScenarioGroup(
-                ScenarioRows(scenarios[code], is_of_runs=is_of_runs),
+                ScenarioRows(partial(select_group, code), is_of_runs=not score.has_repeats),
                 counts[code,].drop(GROUP),
-                categories=self._codes[CATEGORY].texts,
+                categories=categories,
+                clustered=self._clustered,
                 means=self._means,
-                judgments=judged.get(code),
+                judgments=judgments.get(code),
                 optional=self._optional,
             )
             for code in (of_key[tuple(group.by.values())] for group in score.groups)
@@ -240,52 +290,48 @@ def _as_whole(counts: dict[str, pl.Expr]) -> list[pl.Expr]:
     return [count.cast(pl.Int64).alias(name) for name, count in counts.items()]
 
 
-def _mark_judged(ran: pl.Expr) -> Iterator[pl.Expr]:
+def _mark_judged(rows: pl.DataFrame, ran: pl.Expr) -> Iterator[pl.Expr]:
     """Yield whether judges decided a run, whether its text addressed them, and if nothing did."""
-    of_judges = pl.col(JUDGED_BY).str
-    by_judges = of_judges.contains(f'"{PASSED}":', literal=True)
-    yield by_judges.fill_null(value=False).alias(name_own("by_judges"))
-    flagged = of_judges.contains(f'"{FLAGGED}":["{PASSED}"', literal=True)
-    yield flagged.fill_null(value=False).alias(name_own("flagged"))
+    named = {"by_judges": f'"{PASSED}":', "flagged": f'"{FLAGGED}":["{PASSED}"'}
+    is_judged = rows[JUDGED_BY].null_count() < rows.height
+    for name, text in named.items():
+        there = pl.col(JUDGED_BY).str.contains(text, literal=True).fill_null(value=False)
+        yield (there if is_judged else pl.lit(value=False)).alias(name_own(name))
     is_expected = pl.col(behaviors_expected.name).is_not_null()
     yield (ran & is_expected & pl.col(passed.name).is_null()).alias(name_own("unsettled"))
 
 
-def _are_often_repeated(runs: Tables) -> bool:
-    """Return True if about a tenth of the runs or more are of a scenario that has another."""
-    rows = pl.concat(runs, how="diagonal_relaxed")
-    different = rows.select(pl.struct(GROUP, ID).hash().approx_n_unique()).item()
-    return bool(different < _MOSTLY * rows.height)
-
-
-def _split(rows: pl.DataFrame, count: int) -> list[pl.LazyFrame]:
-    """Return the rows of each of so many groups, by the groups' numbers."""
+def _split(rows: pl.LazyFrame, count: int) -> Callable[[int], pl.LazyFrame]:
+    """Return what selects the rows of one of so many groups, by its number."""
     if count == 1:
-        return [rows.lazy()]
+        return lambda _: rows
     if count <= FEW_GROUPS:  # each question picks them anew, which copies only what it asks for
-        return [rows.lazy().filter(pl.col(GROUP) == code) for code in range(count)]
-    rows = rows.sort(GROUP, maintain_order=True)
-    starts = rows[GROUP].search_sorted(pl.Series(range(count + 1), dtype=pl.Int32)).to_list()
-    return [rows[start:end].lazy() for start, end in pairwise(starts)]
+        return lambda code: rows.filter(pl.col(GROUP) == code)
+
+    @cache
+    def sort_rows() -> tuple[pl.DataFrame, list[int]]:
+        table = rows.collect(engine="in-memory").sort(GROUP, maintain_order=True)
+        starts = table[GROUP].search_sorted(pl.Series(range(count + 1), dtype=pl.Int32))
+        return table, starts.to_list()
+
+    def select_slice(code: int) -> pl.LazyFrame:
+        table, starts = sort_rows()
+        return table[starts[code] : starts[code + 1]].lazy()
+
+    return select_slice
 
 
-def _count_judged(rows: pl.DataFrame, named: Sequence[str]) -> pl.DataFrame:
+def _count_judged(rows: pl.DataFrame, named: pl.Series) -> pl.DataFrame:
     """Return how many rows were judged, or were to be, by category and named scenario."""
     judged = rows.filter(~pl.col(FAILED) & pl.col(JUDGED_BY).is_not_null())
-    scenario = pl.when(pl.col(ID).is_in(named)).then(ID).cast(pl.String)
-    counted = judged.select(
+    scenario = pl.when(pl.col(ID).is_in(named.implode())).then(ID).cast(pl.String)
+    return judged.group_by(
         GROUP,
-        JUDGED_BY,
         CATEGORY,
         scenario.alias("scenario"),
+        JUDGED_BY,
         pl.col(passed.name).is_null().alias(OPEN),
-        pl.lit(1, pl.Int64).alias(_ROWS),
-    )
-    return _sum_judged([counted])
-
-
-def _sum_judged(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    return pl.concat(parts).group_by(_OF_JUDGES).agg(pl.col(_ROWS).sum()).sort(_OF_JUDGES)
+    ).agg(pl.len().cast(pl.Int64).alias(_ROWS))
 
 
 def _group_judgments(counted: pl.DataFrame) -> dict[int, Judgments]:

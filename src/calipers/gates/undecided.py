@@ -8,9 +8,9 @@ have none, unless the policy's `missing` allows for more.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from calipers.metrics.provenance import FAILED, JUDGED_VALUES, OTHER, PASSED, RUBRICS_OF
 
@@ -62,6 +62,9 @@ class JudgedRuns(NamedTuple):
     rows: int
 
 
+JudgedBy: TypeAlias = "tuple[JudgedRuns, Mapping[str, Any]]"  # and what their judges gave
+
+
 class Judgments:
     """The judgments of a group's runs: which rubrics gave which values, and where one is lacking.
 
@@ -70,9 +73,10 @@ class Judgments:
     """
 
     def __init__(self, runs: Iterable[JudgedRuns]) -> None:
-        self._runs: list[tuple[JudgedRuns, Mapping[str, Any]]] = [
-            (run, json.loads(run.text)) for run in runs
-        ]
+        self._runs: list[JudgedBy] = [(run, json.loads(run.text)) for run in runs]
+        self._of_category, self._of_scenario = (
+            _group_runs(self._runs, key) for key in ("category", "scenario")
+        )
         self._gives: dict[str, set[str]] = {}  # rubric to values
         for _, judged in self._runs:
             self._gives.update({rubric: set() for rubric in judged.get(OTHER, ())} | self._gives)
@@ -94,12 +98,16 @@ class Judgments:
     ) -> int:
         """Return for how many runs judges gave the value, though not by every rubric."""
         wanted = {rubric for rubric, values in self._gives.items() if value in values}
+        runs = self._runs
+        if scenario is not None:
+            runs = self._of_scenario.get(scenario, [])
+        elif category is not None:
+            runs = self._of_category.get(category, [])
         return sum(
             run.rows
-            for run, judged in self._runs
+            for run, judged in runs
             if value in judged
             and category in (None, run.category)
-            and scenario in (None, run.scenario)
             and run.scenario not in without
             and (wanted - _list_rubrics(judged, value) or self._find_failed(judged, value))
         )
@@ -108,8 +116,8 @@ class Judgments:
         """Return how many runs of a scenario have no verdict since a judge gave none."""
         return sum(
             run.rows
-            for run, judged in self._runs
-            if run.scenario == scenario and run.is_open and self._find_failed(judged, PASSED)
+            for run, judged in self._of_scenario.get(scenario, [])
+            if run.is_open and self._find_failed(judged, PASSED)
         )
 
     def _find_failed(self, judged: Mapping[str, Any], value: str) -> set[str]:
@@ -119,6 +127,13 @@ class Judgments:
             for rubric in judged.get(FAILED, ())
             if value in self._gives.get(rubric, JUDGED_VALUES)
         }
+
+
+def _group_runs(runs: Sequence[JudgedBy], key: str) -> dict[str | None, list[JudgedBy]]:
+    grouped: dict[str | None, list[JudgedBy]] = {}
+    for run in runs:
+        grouped.setdefault(getattr(run[0], key), []).append(run)
+    return grouped
 
 
 def _list_rubrics(judged: Mapping[str, Any], value: str) -> set[str]:

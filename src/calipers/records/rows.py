@@ -244,11 +244,19 @@ def _is_wide(value: Any) -> bool:
     return isinstance(value, int) and abs(value) >= EXACT_WHOLE
 
 
-def select_informative_rows(rows: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Yield the rows that show a field, or a type of one, that no row before did."""
-    seen: set[tuple[str, type]] = set()
+Seen = set[tuple[str, type]]
+"""The kinds of values that fields have: bool, float, str; int too, where doubles do not hold it."""
+
+
+def select_informative_rows(
+    rows: Iterable[Mapping[str, Any]], seen: Seen | None = None
+) -> Iterator[Mapping[str, Any]]:
+    """Yield the rows that show a field, or a kind of value, that is not among those seen so far."""
+    seen = set() if seen is None else seen
     for row in rows:
-        shown = {(name, _classify(value)) for name, value in row.items() if not is_null(value)}
+        known = {name: value for name, value in row.items() if not is_null(value)}
+        shown = {(name, _classify(value)) for name, value in known.items()}
+        shown |= {(name, int) for name, value in known.items() if _is_wide(value)}
         if isinstance(several := row.get(PROB_CORRECT), Mapping):
             shown |= {(f"{PROB_CORRECT}.{name}", float) for name in several}
         if not shown <= seen:

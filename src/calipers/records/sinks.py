@@ -24,10 +24,11 @@ from calipers.support.files import stage_file
 from calipers.support.strict_json import to_finite
 
 _LINES = 50_000  # so many at a time
+_HELD_BYTES = 64 << 20  # of rows in memory, before they are written to files on their way
 
 
 def write_lines(table: pl.LazyFrame, path: Path) -> None:
-    """Write the table, which lies in Parquet files; the fast way where all numbers are finite."""
+    """Write the table, which is read twice; the fast way where all numbers are finite."""
     infinite = table.select(cs.float().is_infinite().any()).collect()
     if not any(column.any() for column in infinite):
         table.sink_ndjson(path)
@@ -82,6 +83,8 @@ class FileSinks:
         self._tasks = tasks
         self._folder = folder
         self._parts = 0
+        self._held: list[pl.DataFrame] = []
+        self._held_bytes = 0.0
         self._schemas: list[pl.Schema] = []
         self._bad_rows = bad_rows
         self._skip_bad = skip_bad
@@ -92,10 +95,15 @@ class FileSinks:
         if self._watch is not None:
             self._watch.take(rows)
             return
-        rows.write_parquet(self._folder / f"{self._parts:08}.parquet", compression="lz4")
-        self._parts += 1
         if rows.schema not in self._schemas:
             self._schemas.append(rows.schema)
+        self._held.append(rows)
+        self._held_bytes += rows.estimated_size()
+        if self._held_bytes > _HELD_BYTES:
+            for part in self._held:
+                part.write_parquet(self._folder / f"{self._parts:08}.parquet", compression="lz4")
+                self._parts += 1
+            self._held, self._held_bytes = [], 0.0
 
     def take_tasks(self, totals: pl.DataFrame) -> None:
         """Pass them on to the file of tasks."""
@@ -117,17 +125,18 @@ class FileSinks:
 
     def join_samples(self, path: Path) -> None:
         """Join all parts into one file."""
-        if not self._parts:
+        if not self._schemas:
             pl.DataFrame().write_ndjson(path) if path.suffix == ".jsonl" else (
                 pl.DataFrame().write_parquet(path)
             )
             return
         self._unify()
-        parts = pl.scan_parquet(self._folder / "*.parquet")
+        written = [pl.scan_parquet(self._folder / "*.parquet")] if self._parts else []
+        rows = pl.concat([*written, *(part.lazy() for part in self._held)])
         if path.suffix == ".jsonl":
-            write_lines(parts, path)
+            write_lines(rows, path)
         else:
-            parts.sink_parquet(path)
+            rows.sink_parquet(path)
 
     def _unify(self) -> None:
         """Give all parts the same types: a field may be text in one source only."""
@@ -138,6 +147,7 @@ class FileSinks:
         for number in range(self._parts):
             path = self._folder / f"{number:08}.parquet"
             pl.read_parquet(path).cast(common).write_parquet(path, compression="lz4")
+        self._held = [part.cast(common) for part in self._held]
 
 
 @contextmanager

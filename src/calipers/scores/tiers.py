@@ -108,6 +108,7 @@ def _compute_variance(values: Sequence[float]) -> float | None:
 
 
 _COST, _BEST, _NEXT = "cost_of_pass", "_best", "_next"
+_FINITE, _FIRST = "_finite", "_first"
 _NO_TASK = {"tasks": 0, "best": 0, "only": 0, "saves": None}
 
 
@@ -120,25 +121,14 @@ def find_frontier(
     """
     if attempts[GROUP].n_unique() < 2:  # noqa: PLR2004 (nothing to choose from)
         return None
-    cost = pl.col(_COST)
-    finite = cost.filter(cost.is_finite())  # a null is a pass at unknown cost
-    otherwise = pl.when(~cost.is_null().any()).then(inf)
-    two = finite.bottom_k(2)
-    # The best, and the best of the others for the one that is best alone.
-    bests = (
-        attempts.group_by(ID)
-        .agg(
-            pl.coalesce(two.min(), otherwise).alias(_BEST),
-            pl.coalesce(pl.when(finite.len() > 1).then(two.max()), otherwise).alias(_NEXT),
-        )
-        .sort(ID)
-    )
+    tasks = _find_bests(attempts)
+    bests = tasks.filter(_FIRST)
     solved = bests.filter(pl.col(_BEST).is_finite())[_BEST]
     unknown = bests[_BEST].null_count()
     mean = float(solved.mean()) if len(solved) else None  # type: ignore[arg-type]
     spread = float(solved.var(ddof=0) or 0.0) / max(1, len(solved))  # type: ignore[arg-type]
     around = t_interval(mean or 0.0, spread, len(solved), confidence)  # tasks are sampled
-    summaries = _summarize_groups(attempts.join(bests, on=ID))
+    summaries = _summarize_groups(tasks)
     return Frontier(
         tasks=bests.height,
         solved=len(solved) + unknown,
@@ -150,6 +140,31 @@ def find_frontier(
         groups=tuple(
             OnFrontier(by=by, **summaries.get(text, _NO_TASK)) for text, by in groups.items()
         ),
+    )
+
+
+def _find_bests(attempts: pl.DataFrame) -> pl.DataFrame:
+    """Return the attempts by task, beside each the task's least cost and the least of the others.
+
+    Infinite where nobody passes, null where somebody passes at unknown cost. All texts are compared
+    once, as the attempts are sorted; the costs of a task then stand one behind the other.
+    """
+    cost, finite = pl.col(_COST), pl.col(_FINITE)
+    tasks = (
+        attempts.with_columns(pl.when(cost.is_finite()).then(cost).alias(_FINITE))
+        .sort(ID, _FINITE, nulls_last=True)
+        .with_columns((pl.col(ID) != pl.col(ID).shift()).fill_null(value=True).alias(_FIRST))
+    )
+    number = pl.col(_FIRST).cum_sum() - 1
+    is_single = pl.col(_FIRST).shift(-1, fill_value=True)
+    otherwise = pl.when(~cost.is_null().any().over(number)).then(inf)
+    bests = tasks.select(
+        _FIRST,
+        pl.coalesce(finite, otherwise).alias(_BEST),
+        pl.coalesce(pl.when(~is_single).then(finite.shift(-1)), otherwise).alias(_NEXT),
+    ).filter(_FIRST)
+    return tasks.with_columns(
+        pl.lit(bests[name]).gather(number).alias(name) for name in (_BEST, _NEXT)
     )
 
 

@@ -75,6 +75,8 @@ _FOLDS = (fold_plain, fold_letters, fold_capitals)
 
 
 def _drop_marks(name: str) -> str:
+    if name.isascii():
+        return name
     kept = ""
     for letter in name:
         if not (kept[-1:].isascii() and kept and unicodedata.category(letter) in _MARKS):
@@ -84,7 +86,8 @@ def _drop_marks(name: str) -> str:
 
 def _strip(name: str) -> str:
     spaced = " ".join(unicodedata.normalize("NFKC", name).split())
-    visible = "".join(letter for letter in spaced if not _is_invisible(letter))
+    is_plain = spaced.isascii() and spaced.isprintable()
+    visible = spaced if is_plain else "".join(e for e in spaced if not _is_invisible(e))
     return _BETWEEN_WORDS.sub(_join_words, visible.strip())
 
 
@@ -115,9 +118,21 @@ def find_look_alikes(names: Iterable[str]) -> list[tuple[str, str]]:
     return list(pairs)
 
 
-def is_plural(name: str, other: str) -> bool:
-    """Return True if two names that do not look the same differ only by a plural."""
-    return name != other and _strip_plural(name) == _strip_plural(other)
+def find_plurals(names: Iterable[str], named: Iterable[str]) -> list[tuple[str, str]]:
+    """Return the pairs of a named name and one of the others that differ only by a plural.
+
+    >>> find_plurals(["policies", "security"], ["policy", "safety"])
+    [('policy', 'policies')]
+    """
+    by_singular: dict[str, list[str]] = {}
+    for name in names:
+        by_singular.setdefault(_strip_plural(name), []).append(name)
+    return [
+        (first, name)
+        for first in named
+        for name in by_singular.get(_strip_plural(first), ())
+        if name != first
+    ]
 
 
 def _strip_plural(name: str) -> str:

@@ -11,12 +11,16 @@ import os
 from functools import cache
 from pathlib import Path
 
-_VERSION = 6  # of the library's rules and functions: native/src/lib.rs
+_VERSION = 7  # of the library's rules and functions: native/src/lib.rs
 _TEXTS = (ctypes.c_void_p, ctypes.c_size_t) * 2  # views and buffers of a column
 _FUNCTIONS = {
     **dict.fromkeys(("count_equations", "count_words", "count_steps"), (*_TEXTS, ctypes.c_void_p)),
     "judge_statements": (*_TEXTS, *_TEXTS, ctypes.c_void_p),
     "count_lines": (ctypes.c_char_p, ctypes.c_size_t),
+    "find_new_line": (
+        *(ctypes.c_char_p, ctypes.c_size_t, ctypes.c_size_t),
+        *(ctypes.c_void_p, ctypes.c_size_t),
+    ),
     "read_lines": (
         *(ctypes.c_char_p, ctypes.c_size_t),
         *(ctypes.c_void_p, ctypes.c_size_t),
@@ -71,5 +75,6 @@ def _load_library() -> ctypes.CDLL | None:
     for name, types in _FUNCTIONS.items():
         function = getattr(library, f"calipers_{name}")
         function.argtypes = [*types]
-        function.restype = ctypes.c_ssize_t if name == "count_lines" else ctypes.c_int
+        is_place = name in ("count_lines", "find_new_line")
+        function.restype = ctypes.c_ssize_t if is_place else ctypes.c_int
     return library

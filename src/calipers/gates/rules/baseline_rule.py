@@ -32,7 +32,6 @@ from calipers.gates.policy_fields import (
     make_metric_schema,
     read_by_name,
 )
-from calipers.gates.regressions import has_gained
 from calipers.gates.result import Changes, Check
 from calipers.gates.rule_kind import Given, RuleChecker, RuleKind
 from calipers.gates.rules.threshold_rules import list_categories
@@ -261,6 +260,8 @@ def keep_baseline(question: GateQuestion, now: Recorded, verdict: str) -> list[s
         write_baseline(target, now)
         notices.append(f"baseline saved: {target}")
     if asked.ratchet and before is not None and path is not None:
+        from calipers.gates.regressions import has_gained  # noqa: PLC0415 (only where asked for)
+
         gained = partial(has_gained, confidence=question.options.confidence)
         raised, metrics = ratchet(before, now, gained)
         if replace(raised, origin=before.origin).to_dict() != before.to_dict():

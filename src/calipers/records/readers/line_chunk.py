@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import IntEnum
@@ -52,7 +52,7 @@ from calipers.records.fields import (
 )
 from calipers.records.nested_fields import TRACE_TYPE
 from calipers.records.readers.bytestream import Block
-from calipers.records.rows import check_rows, read_numbered_lines
+from calipers.records.rows import Seen, check_rows, read_numbered_lines, read_objects
 from calipers.support.field_paths import split_path, split_root
 from calipers.support.native import ArrowArray, ArrowSchema, open_library
 
@@ -138,6 +138,41 @@ def read_natively(data: bytes, keys: Mapping[str, Content]) -> pl.DataFrame | No
     finally:
         columns.release()
     return None if table is None else table.rename(lambda place: names[int(place)])
+
+
+# The bits of `find_new_line` in native/src/json_lines.rs.
+_KIND_BITS: dict[type, int] = {bool: 1, float: 2, int: 4, str: 8}
+_MOST_STOPS = 500  # at lines of a block; where more are unusual, all are read here
+
+
+def read_unfamiliar_objects(data: bytes, seen: Seen) -> Iterator[Mapping[str, Any]]:
+    """Yield the lines that are JSON objects and may have a field or kind of value not seen so far.
+
+    The caller adds to `seen` what each line shows before it asks for the next one. The native
+    library passes over the lines that show nothing new.
+    """
+    library, start = open_library(), 0
+    for _ in range(_MOST_STOPS if library is not None else 0):
+        assert library is not None
+        keys = _describe_seen(seen)
+        start = library.calipers_find_new_line(data, len(data), start, keys, len(keys))
+        if start < 0:
+            return
+        end = data.find(b"\n", start) + 1 or len(data)
+        yield from read_objects(data[start:end])
+        start = end
+    yield from read_objects(data[start:])
+
+
+def _describe_seen(seen: Seen) -> ctypes.Array[_Key]:
+    bits: dict[str, int] = {}
+    for name, kind in seen:
+        bits[name] = bits.get(name, 0) | _KIND_BITS[kind]
+    if PROB_CORRECT in bits:
+        bits[PROB_CORRECT] &= ~_KIND_BITS[str]  # an object of confidences may have other names
+    written = [name.encode(errors="surrogatepass") for name in bits]
+    described = zip(written, map(len, written), bits.values(), strict=True)
+    return (_Key * len(bits))(*(_Key(*key) for key in described))
 
 
 def _wrap(struct: ctypes.Structure, name: bytes) -> Any:

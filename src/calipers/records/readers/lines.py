@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
@@ -18,10 +19,15 @@ from calipers.records.batch import Chunk, Wanted
 from calipers.records.fields import BadValue, Kind, find_field
 from calipers.records.limits import Limits, get_limits
 from calipers.records.readers.bytestream import Block, decompress, read_blocks, stream_blocks
-from calipers.records.readers.line_chunk import LONG_TEXTS, JsonLinesChunk
+from calipers.records.readers.line_chunk import (
+    LONG_TEXTS,
+    JsonLinesChunk,
+    read_unfamiliar_objects,
+)
 from calipers.records.rows import (
     BOM,
     Kinds,
+    Seen,
     choose_types,
     find_kinds,
     load_row,
@@ -30,6 +36,7 @@ from calipers.records.rows import (
     select_informative_rows,
 )
 from calipers.support.errors import DataError
+from calipers.support.field_paths import split_root
 
 _SNIFF_ROWS = 200
 _QUICKLY_READ = 1 << 18  # bytes of a file
@@ -48,6 +55,8 @@ def _is_all_strings(rows: Sequence[Mapping[str, Any]], key: str) -> bool:
 
 class JsonLines:
     """A file of JSON lines, plain or compressed."""
+
+    _shows_all_kinds = False  # whether the first rows, and some beside them, do
 
     def __init__(self, path: Path, name: str | None = None) -> None:
         self.path: str | None = str(path)
@@ -77,13 +86,22 @@ class JsonLines:
 
     def look_through(self) -> None:
         """Read it all once for the fields and types that only later rows have."""
-        rows = (row for block, _ in self._blocks() for row in read_objects(block.data))
-        self._head = [*self._head, *select_informative_rows(rows)]
+        seen = Seen()
+        rows = [*self._head]
+        deque(select_informative_rows(rows, seen), maxlen=0)
+        for block, _ in self._blocks():
+            rows += select_informative_rows(read_unfamiliar_objects(block.data, seen), seen)
+        self._head, self._shows_all_kinds = rows, True
         self.__dict__.pop("_columns", None)
 
     def find_kinds(self, wanted: Wanted) -> Kinds:
         """Return the kinds of values in each wanted field of any scalar, in all rows."""
         kinds = find_kinds(self._head, wanted)
+        if self._shows_all_kinds:  # but of what is inside objects
+            inside = (name for name, theirs in wanted.scalars.items() if split_root(theirs)[1])
+            wanted = replace(wanted, fields=tuple(inside))
+            if not wanted.fields:
+                return kinds
         for block in self._read_ahead(wanted):
             for name in _list_late(block.data, kinds, wanted):
                 of_block = find_kinds(read_objects(block.data), replace(wanted, fields=(name,)))
