@@ -103,7 +103,7 @@ $(STAMP): pyproject.toml hatch_build.py $(wildcard native/src/*.rs) src/calipers
 	touch $@
 
 $(VENV)/.test: $(STAMP) Makefile
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[anthropic,delta,google,language,mcp,mlflow,otel,prices,run,spark-connect,tokenizers,view,wandb]' \
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[anthropic,delta,google,iceberg,language,mcp,mlflow,otel,prices,run,spark-connect,tokenizers,view,wandb]' \
 		'altair>=6,<7' 'axe-playwright-python>=0.1.4,<1' 'choix>=0.4,<1' 'duckdb>=1.2,<3' 'hypothesis>=6.130,<7' 'jsonschema>=4.20,<5' 'networkx>=3.4,<4' 'pytrec-eval-terrier>=0.5,<1' \
 		'langchain-openai>=1.0,<2' 'langgraph>=1.0,<2' 'moto[server]>=5,<6' 'openai-agents>=0.20,<1' \
 		'playwright>=1.50,<2' 'pytest>=8.3,<10' \

@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks import anchor_correction, anchor_intervals, anchor_pairs
 from benchmarks.figures import Bar, Figure
-from benchmarks.workload import Setup
+from benchmarks.processes import Setup
 
 DATASETS = 100  # per cell: coverage to ± 0.05; the modules by themselves take more
 _LESS = DATASETS // 5

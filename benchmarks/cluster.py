@@ -1,7 +1,7 @@
 """What a Spark cluster takes: a standalone master, and one-core workers as processes of their own.
 
-Where executors are more than the machine's cores they cannot be faster by the clock. So processor
-seconds are told as well, and those of the busiest executor, which bound the time on a real cluster.
+Processor seconds are what counts: they do not depend on how many cores this machine has. Start-up
+is apart: what a row costs is the difference between two sizes in one session.
 """
 
 from __future__ import annotations
@@ -17,61 +17,60 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
+from math import nan
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.request import urlopen
 
-from benchmarks.contest import ROOT, Run, by_turns, contestant, largest_difference
+from benchmarks.commands import GATED
 from benchmarks.figures import Bar, Figure
-from benchmarks.workload import Setup
+from benchmarks.processes import ROOT, Setup, by_turns, calipers, find_largest_difference
 
-WORKERS = (1, 2, 4)
-MEASURED_ON = 2  # workers that the bars are set for
-CLOCK = Bar(25.0)
+WORKERS = 2
+LARGE = 10  # times the rows of the workload
+GROUPS = 100_000
+PER_ROW_US = Bar(3.0)
 JOBS = Bar(10)
 SAME = Bar(1e-9)
 
 _HOST = "127.0.0.1"
-_START_S, _RUN_S, _END_S = 60.0, 240.0, 20.0
+_START_S, _RUN_S, _END_S = 60.0, 1_200.0, 20.0
+_LATE = {"failed": f"not reached within {_RUN_S:.0f} s by the clock"}
 _DEPLOY = "org.apache.spark.deploy"
+_FIRST, _AGAIN, _LARGE = "score, first of the session", "score, again", "score, 10 times the rows"
 
 
 @dataclass(frozen=True)
 class ClusterRun:
-    """What scoring on a cluster took."""
+    """What a job on a cluster took."""
 
-    report: dict[str, Any]
+    seconds: float
+    executors: list[dict[str, float]]
+    driver: dict[str, float]
+    jobs: int
+    shuffled: int
+    values: dict[str, dict[str, float | None]]
 
     @property
-    def executors(self) -> list[float]:
-        """The processor seconds of each executor."""
-        return [sum(each.values()) for each in self.report["executors"]]
-
-    @property
-    def driver(self) -> float:
-        """The processor seconds of the driver."""
-        return float(sum(self.report["driver"].values()))
+    def executor_seconds(self) -> float:
+        """The processor seconds of all executors."""
+        return sum(sum(each.values()) for each in self.executors)
 
     @property
     def detail(self) -> str:
         """The parts of the work in words."""
-        parts = {
-            name: sum(each.get(name, 0.0) for each in self.report["executors"])
-            for name in ("JVM", "Python")
-        }
+        java, python = (sum(each[name] for each in self.executors) for name in ("JVM", "Python"))
         return (
-            f"JVM {parts['JVM']:.1f} s, Python {parts['Python']:.1f} s; driver {self.driver:.1f} s "
-            f"more; {self.report['seconds']:.1f} s by the clock after the session had started; "
-            f"{self.report['jobs']} jobs, {self.report['shuffled'] / 1e6:.0f} MB shuffled"
+            f"executors: JVM {java:.1f} s, Python {python:.1f} s; driver: JVM "
+            f"{self.driver['JVM']:.1f} s, Python {self.driver['Python']:.1f} s; "
+            f"{self.seconds:.1f} s by the clock; {self.jobs} jobs, {self.shuffled / 1e6:.0f} MB "
+            "shuffled"
         )
 
 
-Runs = tuple[ClusterRun, ClusterRun]  # the first, and another one in the same session
-
-
 def measure_cluster(setup: Setup) -> Iterator[Figure]:
-    """Score a Parquet file by 1, 2 and 4 executors, and here; one round each."""
+    """Run commands on two executors in one session, and score the same file here."""
     from tests.engines_at_hand import why_spark_is_missing  # noqa: PLC0415 (imports pytest)
 
     if (reason := why_spark_is_missing()) is not None:
@@ -80,83 +79,105 @@ def measure_cluster(setup: Setup) -> Iterator[Figure]:
     if not Path("/proc/self/stat").exists():
         print("  skipped: processor time is read from /proc", file=sys.stderr)
         return
-    path = setup.file("plain", ".parquet")
-    local = by_turns(1, local=contestant("calipers", path))["local"]
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
     try:  # a cluster is ended with us, whatever ends us
-        reports = {workers: run_on_cluster(path, workers) for workers in WORKERS}
+        runs, failed = run_on_cluster(setup, list(_list_jobs(setup)))
     finally:
         signal.signal(signal.SIGTERM, before)
-    runs = {
-        workers: (ClusterRun(each["first"]), ClusterRun(each["again"]))
-        for workers, each in reports.items()
-    }
-    yield from _list_figures(setup, local, runs)
+    for name, run in runs.items():
+        yield Figure(
+            name=f"{name}: processor time of {WORKERS} executors and the driver",
+            value=run.executor_seconds + sum(run.driver.values()),
+            unit="s",
+            detail=run.detail,
+        )
+    for name, reason in failed.items():
+        yield Figure(name=name, value=nan, detail=reason)
+    if _LARGE in runs:
+        yield from _describe_rows(setup, runs[_AGAIN], runs[_LARGE])
+
+
+def _describe_rows(setup: Setup, again: ClusterRun, large: ClusterRun) -> Iterator[Figure]:
+    """Yield what a row costs, beside one machine."""
+    rows = (LARGE - 1) * setup.rows
+    path = setup.file("records", ".parquet")
+    command = ("score", path, "--by", "model", "--format", "json")
+    here = by_turns(1, {"here": calipers(*command)})["here"]
     yield Figure(
-        name="the same: difference of the numbers, Spark - Polars",
-        value=max(largest_difference(each["values"], local.values) for each in reports.values()),
+        name="score: processor time of executors per further row",
+        value=(large.executor_seconds - again.executor_seconds) / rows * 1e6,
+        unit="µs",
+        bar=PER_ROW_US,
+        binding=setup.is_full,
+        detail=f"({large.executor_seconds:.1f} s - {again.executor_seconds:.1f} s) / {rows:,} rows",
+    )
+    yield Figure(
+        name=f"score, again: executors and driver / Calipers here, {setup.rows:,} rows",
+        value=(again.executor_seconds + sum(again.driver.values())) / here.cpu_seconds,
+        detail=f"here {here.cpu_seconds:.1f} s, {here.peak_mb:,.0f} MB, start included",
+    )
+    yield Figure(name="score: jobs", value=again.jobs, unit="", bar=JOBS)
+    yield Figure(
+        name="score: difference of the numbers, Spark - here",
+        value=find_largest_difference(here.read_values(), again.values),
         unit="",
         bar=SAME,
     )
 
 
-def _list_figures(setup: Setup, local: Run, runs: dict[int, Runs]) -> Iterator[Figure]:
-    chosen, again = runs[MEASURED_ON]
-    what = f"Spark, {setup.rows:,} rows of Parquet, all metrics"
-    yield Figure(
-        name=f"{what}: {MEASURED_ON} one-core executors, by the clock",
-        value=chosen.report["seconds"],
-        unit="s",
-        bar=CLOCK,
-        binding=setup.is_full,
-        detail=f"after the session had started; Polars here {local.seconds:.1f} s",
+def _list_jobs(setup: Setup) -> Iterator[dict[str, Any]]:
+    few, many = (
+        str(setup.file("records", ".parquet", n)) for n in (setup.rows, LARGE * setup.rows)
     )
-    for workers, (run, _) in runs.items():
-        yield Figure(
-            name=f"the same: processor time of {workers} executor{'s' if workers > 1 else ''}",
-            value=sum(run.executors),
-            unit="s",
-            detail=run.detail,
-        )
-    for workers in WORKERS[1:]:
-        for number, words in enumerate(("the same", "the same, scored again in the session")):
-            alone = max(runs[1][number].executors)
-            busiest = max(runs[workers][number].executors)
-            yield Figure(
-                name=f"{words}: processor time of the busiest executor, 1 / {workers} executors",
-                value=alone / busiest,
-                detail=f"{alone:.1f} s / {busiest:.1f} s",
-            )
-    work = sum(chosen.executors) + chosen.driver
-    yield Figure(
-        name=f"the same: {MEASURED_ON} executors and driver / Polars here, of processors",
-        value=work / local.cpu_seconds,
-        detail=f"{work:.1f} s / {local.cpu_seconds:.1f} s",
-    )
-    yield Figure(
-        name=f"the same, scored again in the session: {MEASURED_ON} executors",
-        value=sum(again.executors),
-        unit="s",
-        detail=again.detail,
-    )
-    yield Figure(name="the same: jobs", value=chosen.report["jobs"], unit="", bar=JOBS)
+    sides = [str(setup.file(s, ".parquet", LARGE * setup.rows // 2)) for s in ("base", "candidate")]
+    grouped = str(setup.file("grouped", ".parquet", setup.rows, GROUPS))
+    policy = setup.folder.resolve() / "cluster.policy.json"
+    limits = dict(zip(GATED, ("≥ 60%", "< 0.2", "< 5000ms"), strict=True))
+    policy.write_text(json.dumps({"thresholds": {"blocking": limits}}), encoding="utf-8")
+    by: dict[str, Any] = {"by": ["model"]}
+    page = {"output": str(setup.folder.resolve() / "cluster-report.html")}
+    rows = f"{LARGE * setup.rows:,} rows"
+    for name, command, data, options in (
+        (_FIRST, "score", [few], by),
+        (_AGAIN, "score", [few], by),
+        (_LARGE, "score", [many], by),
+        (f"gate, {rows}", "gate", [many], by | {"policy": str(policy)}),
+        (f"compare, {rows} on both sides", "compare", sides, {}),
+        (f"rank, {rows}", "rank", [many], {}),
+        (f"report, {rows}", "report", [many], by | page),
+        (
+            f"score in {GROUPS:,} groups, {setup.rows:,} rows",
+            "score",
+            [grouped],
+            {"by": ["category"]},
+        ),
+    ):
+        yield {"name": name, "command": command, "data": data, "options": options}
 
 
-def run_on_cluster(path: Path, workers: int) -> dict[str, Any]:
-    """Start a cluster, score the file on it twice, and end all its processes."""
+def run_on_cluster(
+    setup: Setup, jobs: list[dict[str, Any]]
+) -> tuple[dict[str, ClusterRun], dict[str, str]]:
+    """Return what jobs took on a cluster of our own, and why others failed."""
     with (
         TemporaryDirectory(prefix="calipers-cluster-") as name,
-        _start_cluster(Path(name), workers) as (master, sessions),
+        _start_cluster(Path(name), WORKERS) as (master, sessions),
     ):
-        command = [sys.executable, "-m", "benchmarks.cluster_driver", str(path)]
+        file = setup.folder.resolve() / "cluster-jobs.json"
+        file.write_text(json.dumps(jobs), encoding="utf-8")
+        report = Path(name, "report.json")
+        command = [sys.executable, "-m", "benchmarks.cluster_driver", str(file), str(report)]
         command += map(str, sessions)
         arguments = f"--master {master} --executor-memory 1g pyspark-shell"
         with _start(command, Path(name, "driver"), PYSPARK_SUBMIT_ARGS=arguments) as driver:
             _wait_for_end(driver, Path(name, "driver.log"))
-        report: dict[str, Any] = json.loads(Path(name, "driver.out").read_text("utf-8"))
-    seconds = [report[each]["seconds"] for each in ("first", "again")]
-    print(f"  {workers} executors: {seconds[0]:.1f} s, then {seconds[1]:.1f} s", file=sys.stderr)
-    return report
+        reports: dict[str, Any] = json.loads(report.read_text("utf-8"))
+    failed = {
+        job["name"]: reports.get(job["name"], _LATE).get("failed")
+        for job in jobs
+        if "failed" in reports.get(job["name"], _LATE)
+    }
+    return {name: ClusterRun(**reports[name]) for name in reports if name not in failed}, failed
 
 
 @contextmanager
@@ -217,7 +238,7 @@ def _wait_for_end(driver: subprocess.Popen[bytes], log: Path) -> None:
     try:
         code = driver.wait(timeout=_RUN_S)
     except subprocess.TimeoutExpired:
-        raise SystemExit(f"the driver did not end within {_RUN_S:.0f} s") from None
+        return
     if code:
         raise SystemExit(f"the driver failed:\n{log.read_text('utf-8', 'replace')[-2000:]}")
 

@@ -1,8 +1,9 @@
-"""The program that is measured on a cluster: `python -m benchmarks.cluster_driver FILE SESSION…`.
+"""What is measured on a cluster: `python -m benchmarks.cluster_driver JOBS REPORT SESSION…`.
 
-Once every worker has an executor, it scores the file twice with `--engine spark`, and prints as
-JSON what each time took: by the clock, and of processors in each worker's session of processes and
-its own.
+Once every worker has an executor, it runs the jobs one after the other with `--engine spark` in one
+session, and writes after each what the jobs so far took: by the clock, and of processors in each
+worker's session of processes and its own. `JOBS` is a file: a list of `{"name", "command", "data",
+"options"}`.
 """
 
 from __future__ import annotations
@@ -12,15 +13,48 @@ import os
 import sys
 import time
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PATIENCE_S = 60.0
+_EVERY_S = 2.0
 
 
-def measure_processes(session: int) -> dict[str, float]:
-    """Return the processor seconds of a session's processes so far, by program."""
-    found = {"JVM": 0.0, "Python": 0.0}
+class Processes:
+    """The processor seconds of sessions' processes, also of those that have ended meanwhile.
+
+    Spark ends workers that are idle for a minute, and no parent takes over their times.
+    """
+
+    def __init__(self, sessions: list[int]) -> None:
+        self._seconds: dict[int, dict[tuple[str, int], float]] = {each: {} for each in sessions}
+        Thread(target=self._look_often, daemon=True).start()
+
+    def measure(self) -> list[dict[str, float]]:
+        """Return the seconds of each session so far, by program."""
+        self._look()
+        return [
+            {
+                program: sum(s for (name, _), s in dict(seen).items() if name == program)
+                for program in ("JVM", "Python")
+            }
+            for seen in self._seconds.values()
+        ]
+
+    def _look_often(self) -> None:
+        while True:
+            self._look()
+            time.sleep(_EVERY_S)
+
+    def _look(self) -> None:
+        for session, seen in self._seconds.items():
+            seen.update(_list_processes(session))
+
+
+def _list_processes(session: int) -> dict[tuple[str, int], float]:
+    """Return the processor seconds of a session's processes, by program and id."""
+    found: dict[tuple[str, int], float] = {}
     for each in Path("/proc").iterdir():
         try:
             stat = (each / "stat").read_text() if each.name.isdecimal() else ""
@@ -30,45 +64,65 @@ def measure_processes(session: int) -> dict[str, float]:
         values = rest.split()
         if closed and int(values[3]) == session:
             is_java = name.partition("(")[2] == "java"
-            ticks = sum(map(int, values[11:15]))  # its own, and those of children that ended
-            found["JVM" if is_java else "Python"] += ticks / _TICKS
+            ticks = sum(map(int, values[11:13]))
+            found["JVM" if is_java else "Python", int(each.name)] = ticks / _TICKS
     return found
 
 
 def main() -> None:
-    path, *given = sys.argv[1:]
+    """Run the jobs and write what they took."""
+    path, report, *given = sys.argv[1:]
     workers = [int(each) for each in given]
-    from calipers.engines.spark.session import start_session  # noqa: PLC0415 (off the clock)
-    from calipers.scores.score import score  # noqa: PLC0415
+    import calipers as cal  # noqa: PLC0415 (off the clock)
+    from calipers.engines.spark.session import start_session  # noqa: PLC0415
 
     context = start_session().sparkContext
     store = context._jsc.sc().statusStore()  # noqa: SLF001 (no public way tells so much)
     _wait_for_executors(store, len(workers))
-    sessions = [*workers, os.getsid(0)]
-    report: dict[str, Any] = {}
-    for name in ("first", "again"):  # Java compiles its code during the first
-        context.setJobGroup(name, "")
-        before = [measure_processes(each) for each in sessions]
+    processes = Processes([*workers, os.getsid(0)])
+    reports: dict[str, Any] = {}
+    for job in json.loads(Path(path).read_text("utf-8")):
+        context.setJobGroup(job["name"], "")
+        shuffled = _count_shuffled(store)
+        before = processes.measure()
         started = time.perf_counter()
-        measured = score(path, by="model", engine="spark")
+        try:
+            made = getattr(cal, job["command"])(*job["data"], **job["options"], engine="spark")
+        except cal.CalipersError as error:  # the other jobs are measured all the same
+            reports[job["name"]] = {"failed": str(error).splitlines()[0]}
+            continue
         seconds = time.perf_counter() - started
-        after = [measure_processes(each) for each in sessions]
+        after = processes.measure()
         *executors, driver = (
             {program: late[program] - early[program] for program in late}
             for early, late in zip(before, after, strict=True)
         )
-        report[name] = {
+        reports[job["name"]] = {
             "seconds": seconds,
             "executors": executors,
             "driver": driver,
-            "jobs": len(context.statusTracker().getJobIdsForGroup(name)),
-            "shuffled": _count_shuffled(store) - sum(each["shuffled"] for each in report.values()),
+            "jobs": len(context.statusTracker().getJobIdsForGroup(job["name"])),
+            "shuffled": _count_shuffled(store) - shuffled,
+            "values": _list_values(made) if job["command"] == "score" else {},
         }
-    report["values"] = {
-        group.by["model"]: {name: each.value for name, each in group.metrics.items()}
-        for group in measured.groups
+        print(f"  {job['name']}: {seconds:.1f} s by the clock", file=sys.stderr, flush=True)
+        _write(Path(report), reports)
+    _write(Path(report), reports)
+
+
+def _write(path: Path, reports: dict[str, Any]) -> None:
+    unfinished = path.with_suffix(".unfinished")
+    unfinished.write_text(json.dumps(reports), encoding="utf-8")
+    unfinished.rename(path)
+
+
+def _list_values(score: Any) -> dict[str, dict[str, float | None]]:
+    if len(score.groups) > 100:
+        return {}
+    return {
+        " ".join(group.by.values()): {name: each.value for name, each in group.metrics.items()}
+        for group in score.groups
     }
-    json.dump(report, sys.stdout)
 
 
 def _count_shuffled(store: Any) -> int:

@@ -1,12 +1,13 @@
-"""A figure: a measured ratio, its bar, and whether it is met; and the table of them all."""
+"""What is measured: figures with their bars, and costs of a command at a size; their table."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from math import isnan
 from typing import Any
 
-from benchmarks.contest import Run
+from benchmarks.processes import Run
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 
@@ -48,10 +49,10 @@ class Figure:
         return self.binding and self.bar is not None and not self.bar.is_met(self.value)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the figure as JSON has it."""
+        """Return the figure as JSON has it."""
         return {
             "name": self.name,
-            "value": self.value,
+            "value": None if isnan(self.value) else self.value,
             "unit": self.unit,
             "bar": None if self.bar is None else self._limit(self.bar),
             "verdict": self.verdict.lower(),
@@ -59,7 +60,7 @@ class Figure:
         }
 
     def cells(self) -> tuple[str, ...]:
-        """Give the figure as the table has it."""
+        """Return the figure as the table has it."""
         bar = "" if self.bar is None else self._limit(self.bar)
         return self.name, self._shown(self.value), bar, self.verdict, self.detail
 
@@ -71,8 +72,55 @@ class Figure:
         return f"{value:{digits}}{'' if self.unit == TIMES else ' '}{self.unit}".rstrip()
 
 
-def table(figures: Iterable[Figure]) -> str:
-    """All figures, a line each."""
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What a command takes at a size: a cell of a table of commands and sizes."""
+
+    command: str
+    over: str  # what the size counts: rows, groups, …
+    size: int
+    cpu_seconds: float
+    seconds: float
+    peak_mb: float
+    finished: bool  # within the limit of a process
+
+    is_missed = False  # a cost has no bar
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the cost as JSON has it."""
+        return {
+            name: round(value, 3) if isinstance(value, float) else value
+            for name, value in asdict(self).items()
+        }
+
+    def cells(self) -> tuple[str, ...]:
+        """Return the cost as the table has it."""
+        took = f"{self.cpu_seconds:.2f} s" if self.finished else "not in time"
+        name = f"{self.command}, {self.size:,} {self.over}"
+        return (
+            name,
+            took,
+            "",
+            "report",
+            f"{self.seconds:.2f} s by the clock, {self.peak_mb:,.0f} MB",
+        )
+
+
+def cost_of(run: Run, command: str, over: str, size: int) -> Cost:
+    """Return what a process took as the cost of a command."""
+    return Cost(
+        command=command,
+        over=over,
+        size=size,
+        cpu_seconds=run.cpu_seconds,
+        seconds=run.seconds,
+        peak_mb=run.peak_mb,
+        finished=run.finished,
+    )
+
+
+def table(figures: Iterable[Figure | Cost]) -> str:
+    """Return all figures, a line each."""
     rows = [("figure", "measured", "bar", "verdict", ""), *(each.cells() for each in figures)]
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     return "\n".join(
@@ -84,8 +132,8 @@ def table(figures: Iterable[Figure]) -> str:
 
 
 def versus(a: Run, b: Run) -> str:
-    """Show the two times behind a ratio; processor time stays put where others keep it busy."""
+    """Show the two sides of a ratio: of processors, by the clock, and in memory."""
     return (
-        f"{a.seconds:.2f} s / {b.seconds:.2f} s, "
-        f"of processors {a.cpu_seconds:.2f} s / {b.cpu_seconds:.2f} s"
+        f"{a.cpu_seconds:.2f} s / {b.cpu_seconds:.2f} s, by the clock {a.seconds:.2f} s / "
+        f"{b.seconds:.2f} s, {a.peak_mb:,.0f} MB / {b.peak_mb:,.0f} MB"
     )

@@ -1,13 +1,16 @@
-"""The workload: seeded records of about 750 bytes, of four models, as JSON lines or Parquet.
+"""The workload: seeded records of several systems, in no order, as JSON lines or Parquet.
 
-Records come in batches, so that ten million rows take no more memory than one batch. Texts are put
-together from pools of prebuilt paragraphs: few rows share a whole chain of thought.
+`python -m benchmarks.generate KIND ROWS PATH [PARTS]` writes `ROWS` records. Rows come in batches,
+so that ten million take no more memory than one batch; a step that is prime to their number visits
+each row once, far from its neighbours, so that a task's rows lie apart as in a log of many workers.
+Every chain of thought has numbers of its own: no text repeats.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from math import gcd
 from pathlib import Path
 from random import Random
 
@@ -16,19 +19,18 @@ import polars as pl
 from numpy.typing import NDArray
 from polars.io.plugins import register_io_source
 
-from benchmarks import generated_tiers, generated_traces
+from benchmarks import generated_traces
 
-LineWriter = Callable[[Random], str]
 Whole = NDArray[np.int64]
 
 SEED = 20
-BATCH_ROWS = 100_000  # also of a Parquet row group; holds whole tasks
-POOL = 2_000
-MODELS = ("atlas-small", "atlas-large", "borealis", "cirrus-mini")
-RUNS = 5  # of a task, where tasks have several
+BATCH_ROWS = 100_000  # also of a Parquet row group
+MODELS = ("gpt-4o-mini", "claude-sonnet-4", "llama3.1-70b-instruct", "Qwen2.5-7B")
+SIDES = {"base": 0.70, "candidate": 0.71}  # two systems, a file each, and what they get right
+TIERS, RUNS = 1_000, 10
+_STEP = 7_368_787  # a prime
 
-_NAMES = ("Anna", "Ben", "Chidi", "Dana", "Emil", "Farah", "Grete", "Hiro", "Isla", "Jonas")
-_ACCENTED_NAMES = ("Amélie", "Łukasz", "Zoë")
+_NAMES = ("Anna", "Ben", "Chidi", "Dana", "Emil", "Farah", "Hiro", "Amélie", "Łukasz", "Zoë")
 _THINGS = ("apples", "marbles", "tickets", "pages", "pancakes", "stamps", "litres", "peppers")
 _VERBS = ("buys", "sells", "packs", "counts", "borrows", "gives away", "orders", "finds")
 _WAYS = (
@@ -36,38 +38,46 @@ _WAYS = (
     "and what is left has to be shared out evenly",
     "which is twice as many as on the day before",
     "so the price has to be taken once for each of them",
-    "and the rest goes back on the shelf",
     "as the question asks only for the total",
 )
-_CORRECTIONS = ("Actually, that leaves one out.", "Sorry, the first amount was the larger one.")
-_ACCENTED = 0.05  # of the lines, so that about a quarter of the texts are not all ASCII
-_CORRECTED = 0.04  # of the paragraphs
-_WRONG_EQUATIONS = 0.1
-_TIMES = "\N{MULTIPLICATION SIGN}"
+_POOL = 2_000
+_CORRECTED = 0.04
 
 
-def write(kind: str, rows: int, path: Path) -> None:
-    """Write `rows` records; under another name until they are whole."""
+def write(kind: str, rows: int, path: Path, parts: int = 0) -> None:
+    """Write the records; under another name until they are whole.
+
+    Args:
+        kind: One of `BATCHES`, or `traces`.
+        rows: How many records.
+        path: A file that ends in .parquet or .jsonl.
+        parts: How many categories or systems the records have, or agents a trace, where the kind
+            has many.
+    """
     unfinished = path.with_name(f"{path.name}.unfinished")
     if kind == "traces":
         with unfinished.open("w", encoding="utf-8") as file:
-            file.writelines(generated_traces.lines(rows))
-    elif kind == "tiers":
-        _write_parquet(generated_tiers.batches(rows, BATCH_ROWS), unfinished)
-    elif kind == "narrow":  # without the long texts
-        _write_parquet(
-            (batch.drop("input", "cot") for batch in _batches("plain", rows)), unfinished
-        )
-    elif kind in MODELS:  # the answers of this model alone
-        own = (batch.filter(pl.col("model") == kind) for batch in _batches("plain", rows))
-        _write_parquet(own, unfinished)
-    elif path.suffix == ".parquet":
-        _write_parquet(_batches(kind, rows), unfinished)
+            file.writelines(generated_traces.lines(rows, parts))
     else:
-        with unfinished.open("wb") as file:
-            for batch in _batches(kind, rows):
-                batch.write_ndjson(file)
+        batches = (
+            BATCHES[kind](_shuffle(start, rows), np.random.default_rng([SEED, start]), parts)
+            for start in range(0, rows, BATCH_ROWS)
+        )
+        if path.suffix == ".parquet":
+            _write_parquet(batches, unfinished)
+        else:
+            with unfinished.open("wb") as lines:
+                for batch in batches:
+                    batch.write_ndjson(lines)
     unfinished.rename(path)
+
+
+def _shuffle(start: int, rows: int) -> Whole:
+    """Return which rows a batch has."""
+    step = _STEP
+    while gcd(step, rows) > 1:
+        step += 2
+    return np.arange(start, min(start + BATCH_ROWS, rows), dtype=np.int64) * step % rows
 
 
 def _write_parquet(batches: Iterator[pl.DataFrame], path: Path) -> None:
@@ -81,74 +91,119 @@ def _write_parquet(batches: Iterator[pl.DataFrame], path: Path) -> None:
     frame.sink_parquet(path, row_group_size=BATCH_ROWS)
 
 
-def _batches(kind: str, rows: int) -> Iterator[pl.DataFrame]:
-    """Make records `plain`, with `equations` in them, or with several runs of a task: `repeats`."""
-    line = _equation if kind == "equations" else _sentence
-    runs = RUNS if kind == "repeats" else 1
-    random = Random(SEED)
-    openings = _pool(random, line, numbered=True)
-    middles = _pool(random, line, numbered=False)
-    questions = pl.Series([_question(random) for _ in range(POOL)])
-    for start in range(0, rows, BATCH_ROWS):
-        rng = np.random.default_rng([SEED, start])
-        count = min(BATCH_ROWS, rows - start)
-        numbers = np.arange(start, start + count)
-        task = (numbers - start) // (len(MODELS) * runs)  # within the batch
-        frame = _answers(rng, _targets(rng, count)[task]).with_columns(
-            *_identity(numbers, runs),
-            input=questions.gather(rng.integers(POOL, size=count)[task]),
-            _opening=openings.gather(rng.integers(POOL, size=count)),
-            _middle=middles.gather(rng.integers(POOL, size=count)),
-            prompt_tokens=rng.integers(60, 400, size=count),
-            completion_tokens=rng.integers(40, 900, size=count),
-            latency_ms=np.round(rng.lognormal(7, 0.6, size=count), 1),
-        )
-        yield frame.select(
-            *(name for name in ("id", "model", "run") if name in frame.columns),
-            "input",
-            "target",
-            "answer",
-            pl.format(
-                "{}\n\n{}\nTherefore the answer is {}.", "_opening", "_middle", "_found"
-            ).alias("cot"),
-            "prob_correct",
-            "prompt_tokens",
-            "completion_tokens",
-            "latency_ms",
-        )
+def _make_records(numbers: Whole, rng: np.random.Generator, _: int) -> pl.DataFrame:
+    """Every model answers every task once."""
+    models = pl.Series("model", MODELS).gather(numbers % len(MODELS))
+    return _answer(numbers // len(MODELS), models, rng)
 
 
-def _identity(numbers: Whole, runs: int) -> Iterator[pl.Series]:
-    """Every model answers every task, `runs` times."""
-    tasks = pl.Series(numbers // (len(MODELS) * runs)).cast(pl.String).str.zfill(8)
-    yield ("task-" + tasks).alias("id")
-    yield pl.Series("model", MODELS).gather(numbers % len(MODELS))
-    if runs > 1:
-        yield pl.Series("run", numbers // len(MODELS) % runs + 1)
+def _make_grouped(numbers: Whole, rng: np.random.Generator, groups: int) -> pl.DataFrame:
+    """Records in so many categories; a task is of one category, and has one answer."""
+    category = ("category-" + pl.Series(numbers % groups).cast(pl.String)).alias("category")
+    models = pl.Series("model", MODELS[:1]).gather(np.zeros(len(numbers), np.int64))
+    return _answer(numbers, models, rng).with_columns(category)
 
 
-def _targets(rng: np.random.Generator, count: int) -> Whole:
-    """Mostly small, up to five digits."""
-    return np.clip(rng.lognormal(4.5, 1.6, size=count), 1, 99_999).astype(np.int64)
+def _make_systems(numbers: Whole, rng: np.random.Generator, systems: int) -> pl.DataFrame:
+    """So many systems answer every task; each is a little better than the one before."""
+    system = numbers % systems
+    models = "system-" + pl.Series(system).cast(pl.String).str.zfill(5)
+    return _answer(numbers // systems, models, rng, 0.5 + 0.4 * system / systems)
 
 
-def _answers(rng: np.random.Generator, targets: Whole) -> pl.DataFrame:
-    """Answers to the targets: 30 % are wrong, 1 % null, and some spelt in another way."""
-    count = len(targets)
-    wrong = rng.random(count) < 0.3
+def _make_side(side: str) -> Callable[[Whole, np.random.Generator, int], pl.DataFrame]:
+    def make(numbers: Whole, rng: np.random.Generator, _: int) -> pl.DataFrame:
+        own = rng.spawn(len(SIDES))[list(SIDES).index(side)]
+        models = pl.Series("model", MODELS[:1]).gather(np.zeros(len(numbers), np.int64))
+        return _answer(numbers, models, own, SIDES[side])
+
+    return make
+
+
+def _make_texts(numbers: Whole, rng: np.random.Generator, _: int) -> pl.DataFrame:
+    """Records with chains of thought of about 500 characters, equations in prose and in marks."""
+    count = len(numbers)
+    pool = _pool_sentences()
+    first, second, third = (pl.Series(rng.integers(2, 90, size=count)) for _ in range(3))
+    off = pl.Series((rng.random(count) < 0.1).astype(np.int64))
+    frame = _make_records(numbers, rng, 0).with_columns(
+        _opening=pool.gather(rng.integers(_POOL, size=count)),
+        _middle=pool.gather(rng.integers(_POOL, size=count)),
+        _name=pl.Series(_NAMES).gather(rng.integers(len(_NAMES), size=count)),
+        _a=first,
+        _b=second,
+        _c=third,
+        _product=first * second + off,
+        _sum=first * second + off + third,
+        _number=pl.Series(numbers),
+    )
+    cot = pl.format(
+        "1. {}\n2. {} has {} * {} = {} of them, case {}.\n3. {}\n"
+        "That makes {}+{} = <<{}+{}={}>>{} in all.\nTherefore the answer is {}.",
+        *("_opening", "_name", "_a", "_b", "_product", "_number", "_middle"),
+        *("_product", "_c", "_product", "_c", "_sum", "_sum"),
+        pl.col("answer").fill_null("unknown"),
+    )
+    question = pl.format("{} How many are there by the end of week {}?", "_opening", "_number")
+    return frame.with_columns(input=question, cot=cot).select(pl.exclude("^_.*$"))
+
+
+def _make_judgments(numbers: Whole, rng: np.random.Generator, _: int) -> pl.DataFrame:
+    """Records that three judges have scored."""
+    quality = rng.random(len(numbers))
+    judged = []
+    for judge in ("gpt-4o", "claude-opus-4", "gemini-2.5-pro"):
+        score = np.clip(quality + rng.normal(0, 0.15, len(numbers)), 0, 1).round(2)
+        names = pl.Series("judge", [judge]).gather(np.zeros(len(numbers), np.int64))
+        scores = pl.Series("weighted_score", score)
+        judged.append(pl.struct(names, scores, (scores >= 0.5).alias("passed"), eager=True))
+    judgments = pl.concat_list([pl.lit(each) for each in judged]).alias("judgments")
+    return _make_records(numbers, rng, 0).with_columns(judgments)
+
+
+def _make_tiers(numbers: Whole, rng: np.random.Generator, _: int) -> pl.DataFrame:
+    """Ten runs of each task in a thousand tiers: what passed, how far, cost and time."""
+    count, tries = len(numbers), numbers // TIERS
+    return pl.DataFrame(
+        {
+            "id": "task-" + pl.Series(tries // RUNS).cast(pl.String).str.zfill(5),
+            "tier": "T" + pl.Series(numbers % TIERS).cast(pl.String).str.zfill(3),
+            "run": tries % RUNS + 1,
+            "passed": rng.random(count) < 0.6,
+            "impl_rate": np.round(rng.random(count), 2),
+            "cost_usd": np.round(rng.gamma(2, 0.02, count), 6),
+            "duration_seconds": np.round(rng.gamma(3, 20, count), 3),
+        }
+    )
+
+
+BATCHES: dict[str, Callable[[Whole, np.random.Generator, int], pl.DataFrame]] = {
+    "records": _make_records,
+    "grouped": _make_grouped,
+    "systems": _make_systems,
+    "texts": _make_texts,
+    "judgments": _make_judgments,
+    "tiers": _make_tiers,
+    **{side: _make_side(side) for side in SIDES},
+}
+
+
+def _answer(
+    tasks: Whole,
+    models: pl.Series,
+    rng: np.random.Generator,
+    right: float | NDArray[np.float64] = 0.7,
+) -> pl.DataFrame:
+    """Return answers to tasks: some wrong, 1 % null, and some spelt in another way."""
+    count = len(tasks)
+    targets = (tasks * 2_654_435_761 % 99_991) + 1  # the same for all who answer a task
+    wrong = rng.random(count) >= right
     found = targets + np.where(wrong, rng.integers(1, 10, size=count), 0)
     sure = np.where(wrong, rng.beta(4, 3, size=count), rng.beta(6, 2, size=count))
     text, spelling = pl.col("_found"), pl.col("_spelling")
     with_comma = text.str.replace(r"^(\d+)(\d{3})$", "${1},${2}")
-    return pl.DataFrame(
-        {
-            "target": targets.astype(str),
-            "_found": found.astype(str),
-            "_spelling": rng.random(count),
-            "prob_correct": np.round(sure, 4),
-        }
-    ).with_columns(
-        answer=pl.when(spelling < 0.01)
+    answer = (
+        pl.when(spelling < 0.01)
         .then(None)
         .when(spelling < 0.06)
         .then(text + ".0")
@@ -156,63 +211,37 @@ def _answers(rng: np.random.Generator, targets: Whole) -> pl.DataFrame:
         .then(with_comma)
         .otherwise(text)
     )
-
-
-def _name(random: Random) -> str:
-    return random.choice(_ACCENTED_NAMES if random.random() < _ACCENTED else _NAMES)
-
-
-def _question(random: Random) -> str:
-    name, thing = _name(random), random.choice(_THINGS)
-    first, second = random.randint(2, 90), random.randint(2, 90)
-    return (
-        f"{name} {random.choice(_VERBS)} {first} {thing} on Monday and {second} more on Tuesday. "
-        f"How many {thing} are there by the end of the week?"
+    frame = pl.DataFrame(
+        {
+            "id": "task-" + pl.Series(tasks).cast(pl.String).str.zfill(8),
+            "model": models,
+            "target": targets.astype(str),
+            "_found": found.astype(str),
+            "_spelling": rng.random(count),
+            "prob_correct": np.round(sure, 4),
+            "prompt_tokens": rng.integers(60, 400, size=count),
+            "completion_tokens": rng.integers(40, 900, size=count),
+            "latency_ms": np.round(rng.lognormal(7, 0.6, size=count), 1),
+        }
     )
+    return frame.with_columns(answer=answer).drop("_found", "_spelling")
 
 
-def _pool(random: Random, line: LineWriter, *, numbered: bool) -> pl.Series:
-    """Paragraphs of two or three steps, as a numbered list or with dashes and stars."""
-    paragraphs = []
-    for _ in range(POOL):
-        count = random.choice((2, 3, 4))
-        marks = (
-            [f"{n}." for n in range(1, count + 1)] if numbered else [random.choice("-*")] * count
-        )
-        lines = [f"{mark} {line(random)}" for mark in marks]
-        if random.random() < _CORRECTED:
-            lines.append(random.choice(_CORRECTIONS))
-        paragraphs.append("\n".join(lines))
-    return pl.Series(paragraphs)
-
-
-def _sentence(random: Random) -> str:
-    return (
-        f"{_name(random)} {random.choice(_VERBS)} {random.randint(2, 900)} "
-        f"{random.choice(_THINGS)}, {random.choice(_WAYS)}."
-    )
-
-
-def _equation(random: Random) -> str:
-    """Write a step that reckons: in prose, with a GSM8K mark, or in a chain."""
-    a, b, c = random.randint(2, 60), random.randint(2, 60), random.randint(2, 9)
-    off = random.random() < _WRONG_EQUATIONS
-    product = a * b + off
-    thing = random.choice(_THINGS)
-    total = (a + b) * c + off
-    return random.choice(
-        (
-            f"{_name(random)} has {a} * {b} = {product} {thing}, {random.choice(_WAYS)}.",
-            f"That makes {a}*{b} = <<{a}*{b}={product}>>{product} {thing} in all.",
-            f"Together ({a} + {b}) {_TIMES} {c} = {a + b} {_TIMES} {c} = {total} {thing}.",
-            f"Each costs ${a}.50, so {c} of them cost {c} x ${a}.50 = ${c * a + c / 2 + off:,.2f}.",
-        )
+def _pool_sentences() -> pl.Series:
+    random = Random(SEED)
+    return pl.Series(
+        f"{random.choice(_NAMES)} {random.choice(_VERBS)} {random.randint(2, 900)} "
+        f"{random.choice(_THINGS)}, {random.choice(_WAYS)}. {random.choice(_NAMES)} "
+        f"{random.choice(_VERBS)} {random.randint(2, 900)} more, {random.choice(_WAYS)}."
+        f"{' Actually, that leaves one out.' if random.random() < _CORRECTED else ''}"
+        for _ in range(_POOL)
     )
 
 
 def main() -> None:
-    kind, rows, path = sys.argv[1:]
-    write(kind, int(rows), Path(path))
+    """Write the file that the command line names."""
+    kind, rows, path, *parts = sys.argv[1:]
+    write(kind, int(rows), Path(path), *map(int, parts))
 
 
 if __name__ == "__main__":

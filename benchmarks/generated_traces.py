@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 SEED = 30
-MODELS = ("atlas-small", "atlas-large")
+MODELS = ("gpt-4o-mini", "claude-sonnet-4")
 TYPES = (
     "coordination",
     "status_update",
@@ -21,20 +21,19 @@ TYPES = (
 _FEWEST, _MOST = 5, 50
 
 
-def lines(rows: int) -> Iterator[str]:
-    """Records as JSON lines."""
+def lines(rows: int, agents: int = 0) -> Iterator[str]:
+    """Yield records as JSON lines; each trace has so many agents, or 5 to 50."""
     random = Random(SEED)
     for number in range(rows):
         record = {
             "id": f"task-{number:08}",
             "model": MODELS[number % len(MODELS)],
-            "trace": _trace(random),
+            "trace": _trace(random, agents or random.randint(_FEWEST, _MOST)),
         }
         yield json.dumps(record) + "\n"
 
 
-def _trace(random: Random) -> dict[str, Any]:
-    size = random.randint(_FEWEST, _MOST)
+def _trace(random: Random, size: int) -> dict[str, Any]:
     tools = [f"tool_{number}" for number in range(size)]
     agents = [f"agent_{number}" for number in range(size)]
     calls = random.choices(tools, k=random.randint(size, 2 * size))

@@ -12,9 +12,15 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-from benchmarks.contest import ROOT, by_turns, contestant, largest_difference
 from benchmarks.figures import Bar, Figure, versus
-from benchmarks.workload import Setup
+from benchmarks.processes import (
+    ROOT,
+    Setup,
+    by_turns,
+    calipers,
+    find_largest_difference,
+    peer,
+)
 
 _SAMPLES = 20_000
 _OF_ROWS = 5  # of so many records, one is a sample of a large log: 200,000 of a million
@@ -22,84 +28,53 @@ _OF_PARSING = Bar(1.5)
 _KINDS = {"brief": "in deflate, without events", "whole": "in zstd, with events"}
 
 
-def of_logs(setup: Setup) -> Iterator[Figure]:
-    python = inspect_python()
-    if python is None:
-        return
-    log = inspect_log(setup, python, setup.file("plain", ".jsonl", _SAMPLES), _SAMPLES)
+def measure_logs(setup: Setup) -> Iterator[Figure]:
+    """Score logs, against Inspect reading one and plain Python parsing every sample."""
+    if (python := find_inspect()) is not None:
+        log = write_log(setup, "whole", _SAMPLES)
+        yield from _compare(
+            setup, log, "Inspect, reading it", peer("inspect_log", log, python=python)
+        )
+    for kind, about in _KINDS.items():
+        log = write_log(setup, kind, setup.rows // _OF_ROWS)
+        called = f"unpacking and parsing it in Python ({about})"
+        yield from _compare(setup, log, called, peer("python_log", log), _OF_PARSING)
+
+
+def _compare(
+    setup: Setup, log: Path, called: str, theirs: object, bar: Bar | None = None
+) -> Iterator[Figure]:
     runs = by_turns(
         setup.rounds,
-        calipers=contestant("log", log),
-        inspect=contestant("log_inspect", log, python=python),
+        {"calipers": calipers("score", log, "--format", "json"), called: theirs},  # type: ignore[dict-item]
     )
-    ours, theirs = runs["calipers"], runs["inspect"]
+    ours, other = runs["calipers"], runs[called]
     yield Figure(
-        name="a log of Inspect: reading it with Inspect / calipers, all metrics",
-        value=theirs.seconds / ours.seconds,
-        detail=f"{versus(theirs, ours)}, {_SAMPLES:,} samples",
-    )
-    yield Figure(
-        name="the same: peak memory, Inspect / calipers",
-        value=theirs.peak_bytes / ours.peak_bytes,
-        detail=f"{theirs.peak_bytes / 1e6:,.0f} MB / {ours.peak_bytes / 1e6:,.0f} MB",
+        name=f"a log of Inspect: calipers, all metrics / {called}",
+        value=ours.cpu_seconds / other.cpu_seconds,
+        bar=bar,
+        binding=setup.is_full,
+        detail=f"{versus(ours, other)}, {log.stat().st_size / 1e6:,.0f} MB",
     )
     yield Figure(
         name="the same: difference of the accuracies",
-        value=largest_difference(ours.values, theirs.values),
+        value=find_largest_difference(ours.read_values(), other.read_values()),
         unit="",
     )
 
 
-def measure_large_logs(setup: Setup) -> Iterator[Figure]:
-    """Yield how long scoring takes, against unpacking every sample and parsing its JSON."""
-    samples = setup.rows // _OF_ROWS
-    records = setup.file("plain", ".jsonl", samples)
-    for kind, about in _KINDS.items():
-        log = setup.folder.resolve() / f"{kind}-{records.stem}.eval"
-        if not log.exists():
-            print(f"  generating {log.name}", file=sys.stderr)
-            command = [sys.executable, "-m", "benchmarks.eval_log", kind, str(records), str(log)]
-            subprocess.run(command, cwd=ROOT, check=True)
-        runs = by_turns(
-            setup.rounds,
-            parsing=contestant("log_parsed", log),
-            calipers=contestant("log", log),
-        )
-        ours, parsing = runs["calipers"], runs["parsing"]
-        yield Figure(
-            name=f"a log {about}: calipers, all metrics / unpack and parse it",
-            value=ours.seconds / parsing.seconds,
-            bar=_OF_PARSING,
-            binding=setup.is_full,
-            detail=f"{versus(ours, parsing)}, {samples:,} samples, {_size(log)}",
-        )
-        yield Figure(
-            name="the same: peak memory of calipers",
-            value=ours.peak_bytes / 1e6,
-            unit="MB",
-        )
-        yield Figure(
-            name="the same: difference of the accuracies",
-            value=largest_difference(ours.values, parsing.values),
-            unit="",
-        )
-
-
-def _size(log: Path) -> str:
-    return f"{log.stat().st_size / 1e6:,.0f} MB"
-
-
-def inspect_python() -> str | None:
-    """The interpreter that has Inspect, whose pins and ours are best kept apart; if any has."""
+def find_inspect() -> str | None:
+    """Return the interpreter that has Inspect, whose pins and ours are best kept apart."""
     return os.environ.get("INSPECT_PYTHON") or (sys.executable if find_spec("inspect_ai") else None)
 
 
-def inspect_log(setup: Setup, python: str, records: Path, samples: int) -> Path:
-    """The records as a log that Inspect itself wrote, in a folder of its own."""
-    logs = setup.folder.resolve() / f"inspect-{samples}"
-    log = logs / "2026-01-01T00-00-00+00-00_sums_first.eval"
+def write_log(setup: Setup, kind: str, samples: int) -> Path:
+    """Return a log packed as Inspect packs it, in a folder of its own."""
+    records = setup.file("texts", ".jsonl", samples)
+    log = setup.folder.resolve() / f"{kind}-{samples}" / "2026-01-01T00-00-00+00-00_sums_first.eval"
     if not log.exists():
-        logs.mkdir(exist_ok=True)
-        writer = Path(__file__).with_name("inspect_log.py")
-        subprocess.run([python, writer, records.resolve(), log], check=True, cwd=logs)
+        log.parent.mkdir(exist_ok=True)
+        print(f"  generating {log.name}", file=sys.stderr)
+        command = [sys.executable, "-m", "benchmarks.eval_log", kind, str(records), str(log)]
+        subprocess.run(command, cwd=ROOT, check=True)
     return log

@@ -1,73 +1,119 @@
-"""How near `calipers run` comes to the speed limit, against Inspect, and what memory it takes.
+"""How near `calipers run` comes to the speed limit, against Inspect, and what it takes per call.
 
 The limit: CALLS calls of LATENCY seconds, CONNECTIONS at a time, can take no less than
-CALLS * LATENCY / CONNECTIONS. The model server has a process of its own.
+CALLS * LATENCY / CONNECTIONS. The model server has a process of its own. Inspect is measured with
+its defaults and with its fastest settings; the detail names them.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.contest import ROOT, by_turns, contestant
 from benchmarks.figures import Bar, Figure, versus
-from benchmarks.logs import inspect_python
-from benchmarks.workload import Setup
+from benchmarks.logs import find_inspect
+from benchmarks.processes import ROOT, Run, Runner, Setup, by_turns, calipers, peer
 
-CALLS = 2_000
-CONNECTIONS = 100
-LATENCY = 0.05
+CALLS, CONNECTIONS, LATENCY = 2_000, 100, 0.05
 LIMIT = CALLS * LATENCY / CONNECTIONS
-MORE_CALLS = 10 * CALLS
+MANY_CALLS, MANY_CONNECTIONS, SHORT_LATENCY = 100_000, 500, 0.005
 
 NEAR_THE_LIMIT = Bar(3)
-FASTER_THAN_INSPECT = Bar(8, at_least=True)
+FASTER_THAN_INSPECT = Bar(5, at_least=True)
+WORK_MS = Bar(0.35)
 FLAT = Bar(1.5)
 
+# What its `eval` is told beside the connections; all have `display="none"`.
+INSPECT: dict[str, dict[str, object]] = {
+    "its defaults": {},
+    "log_realtime=False": {"log_realtime": False},
+    "its fastest: log_realtime=False, log_buffer=100,000, score_display=False": {
+        "log_realtime": False,
+        "log_buffer": 100_000,
+        "score_display": False,
+    },
+    "keeping no samples besides: log_samples=False": {
+        "log_realtime": False,
+        "log_buffer": 100_000,
+        "score_display": False,
+        "log_samples": False,
+    },
+}
 
-def of_running(setup: Setup) -> Iterator[Figure]:
+
+def measure_running(setup: Setup) -> Iterator[Figure]:
+    """Make calls with Calipers and with Inspect, each a process from its start to its score."""
     with open_server(LATENCY) as url:
-        runners = {"calipers": contestant("run", write_suite(setup.folder, url, CALLS))}
-        if (python := inspect_python()) is not None:
-            suite = write_suite(setup.folder, url, CALLS)
-            runners["inspect"] = contestant("inspect", suite, python=python)
-        runs = by_turns(setup.rounds, **runners)
-    ours = runs["calipers"]
-    work = f"{CALLS:,} calls, {CONNECTIONS} at a time"
+        suite = write_suite(setup.folder, url, CALLS)
+        runners: dict[str, Runner] = {"calipers": _run(setup, suite)}
+        if (python := find_inspect()) is not None:
+            runners |= {
+                name: peer("inspect_run", suite, json.dumps(settings), python=python)
+                for name, settings in INSPECT.items()
+            }
+        runs = by_turns(setup.rounds, runners)
+    ours = runs.pop("calipers")
+    work = f"{CALLS:,} calls of {LATENCY * 1000:.0f} ms, {CONNECTIONS} at a time"
     yield Figure(
         name=f"{work}: calipers run / the limit",
         value=ours.seconds / LIMIT,
         bar=NEAR_THE_LIMIT,
-        detail=f"{ours.seconds:.2f} s / {LIMIT:.2f} s, of processors {ours.cpu_seconds:.2f} s",
+        detail=f"{ours.seconds:.2f} s / {LIMIT:.2f} s, start and score included; of processors "
+        f"{ours.cpu_seconds:.2f} s",
     )
-    if "inspect" in runs:
+    for settings, theirs in runs.items():
         yield Figure(
-            name=f"{work}: Inspect / calipers run",
-            value=runs["inspect"].seconds / ours.seconds,
-            bar=FASTER_THAN_INSPECT,
-            detail=versus(runs["inspect"], ours),
+            name=f"{work}: Inspect ({settings}) / calipers run, by the clock",
+            value=theirs.seconds / ours.seconds,
+            bar=FASTER_THAN_INSPECT if "samples" not in settings else None,
+            detail=versus(theirs, ours),
         )
 
 
-def of_running_longer(setup: Setup) -> Iterator[Figure]:
-    with open_server(0.0) as url:
-        runs = by_turns(
-            1,
-            few=contestant("run", write_suite(setup.folder, url, CALLS)),
-            many=contestant("run", write_suite(setup.folder, url, MORE_CALLS)),
-        )
-    few, many = runs["few"], runs["many"]
+def measure_calls(setup: Setup) -> Iterator[Figure]:
+    """Make many short calls over many connections: processor time per call, and memory."""
+    calls = MANY_CALLS * setup.rows // 1_000_000
+    runs: dict[int, Run] = {}
+    with open_server(SHORT_LATENCY) as url:
+        for number in (max(calls // 10, 1), calls):
+            suite = write_suite(setup.folder, url, number, MANY_CONNECTIONS)
+            runs[number] = by_turns(1, {f"{number:,} calls": _run(setup, suite)})[
+                f"{number:,} calls"
+            ]
+    few, ours = runs.values()
+    yield Figure(
+        name=f"calipers run: processor time per call, {calls:,} calls of 5 ms over "
+        f"{MANY_CONNECTIONS}",
+        value=ours.cpu_seconds / calls * 1000,
+        unit="ms",
+        bar=WORK_MS,
+        binding=setup.is_full,
+        detail=f"{ours.seconds:.1f} s by the clock, start and score included; "
+        f"{ours.peak_mb:,.0f} MB",
+    )
     yield Figure(
         name="calipers run: peak memory, 10 times the calls / calls",
-        value=many.peak_bytes / few.peak_bytes,
+        value=ours.peak_bytes / few.peak_bytes,
         bar=FLAT,
-        detail=f"{many.peak_bytes / 1e6:,.0f} MB / {few.peak_bytes / 1e6:,.0f} MB, "
-        f"{MORE_CALLS:,} calls / {CALLS:,}",
+        detail=f"{ours.peak_mb:,.0f} MB / {few.peak_mb:,.0f} MB",
     )
+
+
+def _run(setup: Setup, suite: Path) -> Runner:
+    """Return what runs a suite into an empty folder."""
+    output = setup.folder.resolve() / "run-results"
+    command = calipers("run", suite, "-o", output, "--no-report")
+
+    def run() -> Run:
+        shutil.rmtree(output, ignore_errors=True)
+        return command()
+
+    return run
 
 
 @contextmanager
@@ -86,7 +132,7 @@ def open_server(latency: float) -> Iterator[str]:
 
 def write_suite(folder: Path, url: str, calls: int, connections: int = CONNECTIONS) -> Path:
     """Write a suite of that many tasks; its results are another folder every time."""
-    data = folder / f"sums-{calls}.jsonl"
+    data = folder.resolve() / f"sums-{calls}.jsonl"
     tasks = ({"id": f"t{n}", "input": f"{n} + 1", "target": str(n + 1)} for n in range(calls))
     data.write_text("".join(f"{json.dumps(task)}\n" for task in tasks), encoding="utf-8")
     suite = {
@@ -97,6 +143,6 @@ def write_suite(folder: Path, url: str, calls: int, connections: int = CONNECTIO
         "systems": [{"name": "tiny", "model": "openai:tiny", "base_url": url}],
         "concurrency": connections,
     }
-    path = folder / f"sums-{calls}.json"
+    path = folder.resolve() / f"sums-{calls}.json"
     path.write_text(json.dumps(suite), encoding="utf-8")
     return path

@@ -8,10 +8,9 @@ import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 
-from benchmarks.contest import ROOT
 from benchmarks.figures import Bar, Figure
+from benchmarks.processes import ROOT, Setup
 from benchmarks.semantic_contest import BATCH, CANDIDATES, PACKAGE, missing
-from benchmarks.workload import Setup
 
 SAME = Bar(1e-5)
 BARS = {"repeated": Bar(2, at_least=True), "distinct": Bar(1.3, at_least=True), "whole": None}

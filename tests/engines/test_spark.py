@@ -232,7 +232,8 @@ def test_spark_respects_how_many_partitions_the_user_wants() -> None:
     wanted = str(session.conf.get("spark.sql.shuffle.partitions"))
     try:
         session.conf.set("spark.sql.shuffle.partitions", "3")
-        assert count_partitions([session.range(10**9)]) == 3
+        assert count_partitions(session, [10**9, 10**9]) == 3
+        assert count_partitions(session, [10**9, None]) == 3  # Spark Connect does not tell
         assert count_parts(session, 3, 10**9) == 3
         rows = _rows(90)
         here = cal.score(rows, by="model", metrics=METRICS)

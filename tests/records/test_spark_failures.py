@@ -62,3 +62,18 @@ def test_spark_runs_the_python_that_its_configuration_names(tmp_path: Path) -> N
     done = subprocess.run(command, check=False, env=environment, capture_output=True, text=True)
     assert done.returncode == 2
     assert "the Python of Spark's executors does not exist at /no/such/python" in done.stderr
+
+
+def test_what_java_says_is_told_without_its_stack() -> None:
+    text = """An error occurred while calling o88.toPythonIterator.
+: org.apache.spark.SparkException: results are bigger than spark.driver.maxResultSize (1024 MiB)
+
+Driver stacktrace:
+\tat org.apache.spark.scheduler.DAGScheduler.abortStage(DAGScheduler.scala:2844)
+\tat org.apache.spark.util.EventLoop$$anon$1.run(EventLoop.scala:50)
+"""
+    assert "spark.driver.maxResultSize" in find_last_line(RuntimeError(text))
+    lost = f"Job aborted: {'Task 0 was lost. ' * 30}java.lang.OutOfMemoryError: Java heap space"
+    assert find_last_line(RuntimeError(lost)).endswith("OutOfMemoryError: Java heap space")
+    named = f"{text}calipers.support.errors.DataError: rows.parquet: cannot be read\n\tat java.lang"
+    assert find_last_line(RuntimeError(named)).endswith("rows.parquet: cannot be read")

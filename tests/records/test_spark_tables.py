@@ -172,6 +172,36 @@ def test_bad_rows_are_named_in_every_command_on_spark(tmp_path: Path) -> None:
         cal.explain("latency_p95_ms", path, engine="spark")
 
 
+@needs_spark
+def test_spark_names_bad_rows_of_a_folder_by_part_and_row(tmp_path: Path) -> None:
+    folder = tmp_path / "answers"
+    folder.mkdir()
+    rows = pl.DataFrame(ROWS).with_columns(prob_correct=0.5)
+    stated = [0.5] * rows.height
+    stated[7] = stated[90] = 1.7
+    rows.write_parquet(folder / "part-0.parquet")
+    rows.with_columns(prob_correct=pl.Series(stated)).write_parquet(folder / "part-1.parquet")
+    rows.clear().write_parquet(folder / "part-2.parquet")
+    found = {}
+    for engine in ("polars", "spark"):
+        bad = tmp_path / f"{engine}.jsonl"
+        options: dict[str, Any] = {"metrics": ["brier"], "on_bad": "skip", "bad_rows": bad}
+        score = cal.score(folder, by="model", engine=engine, **options)
+        found[engine] = score.to_dict()["groups"], bad.read_text(encoding="utf-8")
+    assert_alike(found["spark"][0], found["polars"][0])
+    assert found["spark"][1] == found["polars"][1]
+    assert [json.loads(line)["row"] for line in found["spark"][1].splitlines()] == [8, 91]
+
+
+@needs_spark
+def test_spark_measures_nothing_of_an_empty_parquet_file(tmp_path: Path) -> None:
+    path = tmp_path / "rows.parquet"
+    pl.DataFrame(ROWS).clear().write_parquet(path)
+    here, there = (cal.score(path, metrics=METRICS, engine=e) for e in ("polars", "spark"))
+    assert there.records == here.records == 0
+    assert_alike(there.to_dict()["groups"], here.to_dict()["groups"])
+
+
 def test_where_spark_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SPARK_REMOTE", raising=False)
     assert not is_remote(get_master())

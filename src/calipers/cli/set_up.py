@@ -203,7 +203,11 @@ def _show_mapping(mapping: DataMapping) -> None:
 
 @click.command(cls=GroupedCommand, first=("output", "tasks", "map", "source", "join", "on_bad"))
 @click.argument("files", nargs=-1, required=True, metavar="FILES…")
-@add_output("Where to write the records: a .parquet or .jsonl file.", required=True)
+@add_output(
+    "Where to write the records: a .parquet or .jsonl file, or a new table delta:FOLDER or "
+    "iceberg:NAME.",
+    required=True,
+)
 @add_declared_options("convert", ConvertOptions)
 def convert(files: tuple[str, ...], output: Path, options: dict[str, Any]) -> None:
     """Write FILES, logs of any tool that `score` reads, as records to one file.

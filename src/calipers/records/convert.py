@@ -23,6 +23,7 @@ from calipers.records.batch import (
 from calipers.records.completeness import explain_missing
 from calipers.records.derived_fields import list_derivable
 from calipers.records.fields import FIELDS, PROB_CORRECT, BadValue, find_field
+from calipers.records.lakehouse import is_lakehouse, open_table
 from calipers.records.logs.log import log_notices, read_figures
 from calipers.records.readers.lines import JsonLines
 from calipers.records.readers.tables import RowList
@@ -58,6 +59,8 @@ class Converted(Tabular):
 
     def to_polars(self) -> pl.DataFrame:
         """Return the records that were written."""
+        if is_lakehouse(self.path):
+            return open_table(str(self.path)).frame()
         is_parquet = self.path.suffix == ".parquet"
         return pl.read_parquet(self.path) if is_parquet else pl.read_ndjson(self.path)
 
@@ -66,7 +69,7 @@ def convert_data(
     data: Any, output: Path, asked: ReadingOptions, progress: Progress = lambda _: None
 ) -> Converted:
     """Write the records in `data` to a .parquet or .jsonl file, all their fields kept."""
-    check_table_place(output, "-o")
+    check_table_place(output, "-o", lakehouse=True)
     sources = open_whole(data)
     notices = (*log_notices(sources), *_note_figures(sources), *_note_unfinished(sources))
     if asked.engine == "spark":

@@ -19,6 +19,7 @@ import polars as pl
 import polars.selectors as cs
 
 from calipers.records.batch import BadRow, refuse_bad
+from calipers.records.lakehouse import is_lakehouse, refuse_place, write_table
 from calipers.support.errors import UsageError
 from calipers.support.files import stage_file
 from calipers.support.strict_json import to_finite
@@ -138,9 +139,15 @@ class FileSinks:
         else:
             rows.sink_parquet(path)
 
+    def list_parts(self) -> Iterator[pl.DataFrame]:
+        """Yield all parts, of the same types; one without rows or columns if there is none."""
+        self._unify()
+        for number in range(self._parts):
+            yield pl.read_parquet(self._folder / f"{number:08}.parquet")
+
     def _unify(self) -> None:
         """Give all parts the same types: a field may be text in one source only."""
-        if len(self._schemas) == 1:
+        if len(self._schemas) < 2:  # noqa: PLR2004 (two to agree)
             return
         empty = (pl.DataFrame(schema=schema) for schema in self._schemas)
         common = pl.concat(empty, how="vertical_relaxed").schema
@@ -163,7 +170,7 @@ def open_sinks(
     """Open sinks whose files are complete when the block ends, and untouched if it fails."""
     is_file = samples is not None and find_table(samples) is None
     if samples is not None and is_file:
-        check_table_place(samples, "--per-sample")
+        check_table_place(samples, "--per-sample", lakehouse=True)
     if bad_rows is not None:
         _check_place(bad_rows)
     with tempfile.TemporaryDirectory(prefix="calipers-") as name:
@@ -180,6 +187,9 @@ def open_sinks(
             )
             yield sinks
         if samples is not None and is_file:
+            if is_lakehouse(samples):
+                write_table(sinks.list_parts(), samples)
+                return
             with stage_file(samples) as beside:
                 sinks.join_samples(beside)
 
@@ -203,13 +213,23 @@ def find_table(place: Path | None) -> str | None:
     return text.removeprefix(_TABLE) if text.startswith(_TABLE) else None
 
 
-def check_table_place(path: Path, option: str) -> None:
-    """Refuse a place where no table can be written before any work is done."""
+def check_table_place(path: Path, option: str, *, lakehouse: bool = False) -> None:
+    """Refuse a place where no table can be written before any work is done.
+
+    Args:
+        path: A file, or the address of a Delta or Iceberg table.
+        option: What the user gave it to.
+        lakehouse: Whether such an address may be written to.
+    """
+    if is_lakehouse(path) and lakehouse:
+        refuse_place(path, option)
+        return
     _check_place(path)
     if path.suffix not in TABLE_SUFFIXES:
         raise UsageError(
             f"{option} {path}: unknown format",
-            fix=f"name a file that ends in {' or '.join(TABLE_SUFFIXES)}",
+            fix=f"name a file that ends in {' or '.join(TABLE_SUFFIXES)}"
+            + (", delta:FOLDER or iceberg:CATALOG.NAMESPACE.TABLE" if lakehouse else ""),
         )
 
 

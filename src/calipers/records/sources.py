@@ -19,6 +19,12 @@ import polars as pl
 
 from calipers.records.batch import Source
 from calipers.records.fields import FIELDS
+from calipers.records.lakehouse import (
+    find_lakehouse_table,
+    is_lakehouse,
+    open_table,
+    refuse_part,
+)
 from calipers.records.logs import (
     find_reader,
     list_readers,
@@ -37,9 +43,7 @@ from calipers.records.readers.tables import (
     ParquetFolder,
     RowList,
     SourceTable,
-    find_lakehouse_table,
     list_parts,
-    refuse_part,
 )
 from calipers.records.reading_options import get_reading_choices, read_with
 from calipers.records.result_folder import (
@@ -338,6 +342,9 @@ def _open_path(text: str) -> Iterator[Source]:
         raise UsageError("an empty path", fix="name a file, a glob, a folder, or - for stdin")
     if text.partition(":")[0] in _SPARK_SCHEMES and ":" in text:
         yield load_spark_sources().open_address(text)
+        return
+    if is_lakehouse(text):
+        yield open_table(text)
         return
     if "://" in text:
         from calipers.records.readers.streams import open_remote  # noqa: PLC0415 (only where one is named)

@@ -143,7 +143,8 @@ class Options(ReadingOptions):
     )
     per_sample: Path | None = _output(
         None,
-        "Write a row per record to a .parquet or .jsonl file; with Spark also to a new table:NAME.",
+        "Write a row per record to a .parquet or .jsonl file, or a new table delta:FOLDER or "
+        "iceberg:NAME; with Spark also to a new table:NAME.",
         commands=("score",),
     )
     per_task: Path | None = _output(

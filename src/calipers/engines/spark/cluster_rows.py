@@ -23,49 +23,39 @@ from pyspark.sql import DataFrame, SparkSession
 from calipers.engines.features import MeasuredBatch, measure_chunk
 from calipers.engines.group_codes import Codes
 from calipers.engines.plan import Plan, name_presence
-from calipers.engines.spark.session import pack, to_batches, unpack
-from calipers.engines.spark.spark_sources import MakeChunk
+from calipers.engines.spark.session import make_cell, pack, unpack
+from calipers.engines.spark.spark_sources import MakeChunks, count_cores
 from calipers.engines.spilling import SPILL_BYTES, split_by_task
 from calipers.engines.store import GroupedRows, MakeTables, complete_columns, drop_empty_columns
 from calipers.metrics.declare.declaration import GROUP
 from calipers.records.batch import BadRow, count_bad
-from calipers.records.readers.tables import CHUNK_ROWS
 
 _PARTITIONS = "spark.sql.shuffle.partitions"
-_CLASSIC = "pyspark.sql.classic"  # frames whose plan says how much data there is
 _USUAL_PARTITIONS = 200  # where a platform chooses the number itself
-_USUAL_CORES = 8  # which Spark Connect does not tell
 _PART_ROWS = 250_000  # fewer are not worth a task
 _PART_BYTES = 4 << 20  # nor is less, as it is read
 _SEED = 42
 _BITS = 0xFFFFFFFF
 
 
-def count_partitions(frames: Sequence[DataFrame]) -> int:
+def count_partitions(session: SparkSession, sizes: Sequence[int | None]) -> int:
     """Return into how many partitions the cells of these rows are shuffled.
 
-    As many as the user lets Spark shuffle into, or fewer for little data.
+    As many as the user lets Spark shuffle into, or fewer for little data: the sources' sizes.
     """
-    session = frames[0].sparkSession
     configured = session.conf.get(_PARTITIONS)
     most = (
         int(configured) if configured is not None and configured.isdecimal() else _USUAL_PARTITIONS
     )
-    if not all(type(frame).__module__.startswith(_CLASSIC) for frame in frames):
+    known = [size for size in sizes if size is not None]
+    if len(known) < len(sizes):
         return most
-    plans = (frame._jdf.queryExecution().optimizedPlan() for frame in frames)  # noqa: SLF001
-    size = sum(int(str(plan.stats().sizeInBytes())) for plan in plans)
-    return min(most, max(size // _PART_BYTES, 2 * _count_cores(session)))
+    return min(most, max(sum(known) // _PART_BYTES, 2 * count_cores(session)))
 
 
 def count_parts(session: SparkSession, partitions: int, rows: int) -> int:
     """Return how many parts are worth a task each: one per core or more, never above partitions."""
-    return min(max(-(-rows // _PART_ROWS), _count_cores(session)), partitions)
-
-
-def _count_cores(session: SparkSession) -> int:
-    context = getattr(session, "_sc", None)
-    return _USUAL_CORES if context is None else int(context.defaultParallelism)
+    return min(max(-(-rows // _PART_ROWS), count_cores(session)), partitions)
 
 
 def find_keys(partitions: int) -> tuple[int, ...]:
@@ -99,6 +89,9 @@ def _rotate(number: int, by: int) -> int:
 
 
 CELLS = "kind string, part int, place bigint, piece binary"
+_CELL = {"kind": pa.string(), "part": pa.int32(), "place": pa.int64(), "piece": pa.binary()}
+_TABLE = {"number": pa.int32(), "piece": pa.binary()}
+_GROUP_CELL = {"code": pa.int32(), "place": pa.int64(), "piece": pa.binary()}
 ROWS, SUMMARY, SAMPLES, SCHEMA, BAD = "rows", "summary", "samples", "schema", "bad"
 
 _OF_SOURCE, _OF_PARTITION = 48, 24  # bits: cells are in order by source, partition and number
@@ -109,7 +102,7 @@ class CellWork:
     """What a worker does with the rows of a source."""
 
     source: int  # its number
-    make_chunk: MakeChunk
+    make_chunks: MakeChunks
     plan: Plan
     columns: tuple[str, ...]  # of the compact table
     samples: Mapping[str, str]  # what is kept of each row beside it
@@ -123,9 +116,7 @@ class CellWork:
         places = count(first)
         summary = PartitionSummary(source=self.source, partition=name_partition(first))
         for kind, part, piece in self._list_cells(batches, summary):
-            cell = {"kind": kind, "part": part, "place": next(places), "piece": piece}
-            schema = {"kind": pl.String, "part": pl.Int32, "place": pl.Int64, "piece": pl.Binary}
-            yield from to_batches(pl.DataFrame([cell], schema=schema))
+            yield make_cell(_CELL, kind, part, next(places), piece)
 
     def _list_cells(
         self, batches: Iterable[Any], summary: PartitionSummary
@@ -135,8 +126,8 @@ class CellWork:
         size = 0.0
         first = self.parts[0]
         read = (*self.columns, *self.plan.having, *self.samples.values())
-        for raw in gather_batches(batches):
-            measured = measure_chunk(self.make_chunk(raw), self.plan, list(dict.fromkeys(read)))
+        for chunk in self.make_chunks(batches):
+            measured = measure_chunk(chunk, self.plan, list(dict.fromkeys(read)))
             summary.add(measured, self.plan)
             if self.samples:
                 kept = (pl.col(own).alias(name) for name, own in self.samples.items())
@@ -187,21 +178,14 @@ class PartitionSummary:
         self.groups = list(dict.fromkeys((*self.groups, *measured.rows[GROUP].unique())))
 
 
+def find_source(place: int) -> int:
+    """Return the number of the source whose rows are in the cell at a place."""
+    return place >> _OF_SOURCE
+
+
 def name_partition(place: int) -> int:
     """Return the number, in order, of the source's partition that a cell's place is in."""
     return place >> _OF_PARTITION
-
-
-def gather_batches(batches: Iterable[Any]) -> Iterator[pl.DataFrame]:
-    """Yield Arrow batches as frames, small ones put together."""
-    held: list[pl.DataFrame] = []
-    for batch in batches:
-        held.append(pl.DataFrame(batch))
-        if sum(rows.height for rows in held) >= CHUNK_ROWS:
-            yield pl.concat(held)
-            held = []
-    if held:
-        yield pl.concat(held)
 
 
 def pack_bad(rows: Iterable[BadRow]) -> bytes:
@@ -283,8 +267,7 @@ def _make_tables(
     """Yield, in a worker, the tables of a part, packed and numbered; none of an empty part."""
     part = load(batches)
     for number, table in enumerate(work(part) if part.height else ()):
-        schema = {"number": pl.Int32, "piece": pl.Binary}
-        yield from to_batches(pl.DataFrame([(number, pack(table))], schema=schema, orient="row"))
+        yield make_cell(_TABLE, number, pack(table))
 
 
 def _split_groups(
@@ -296,9 +279,7 @@ def _split_groups(
     task = TaskContext.get()
     place = 0 if task is None else task.partitionId()
     for (code,), rows in load(batches).partition_by(GROUP, as_dict=True).items():
-        schema = {"code": pl.Int32, "place": pl.Int64, "piece": pl.Binary}
-        cell = [(code, place, pack(rows))]
-        yield from to_batches(pl.DataFrame(cell, schema=schema, orient="row"))
+        yield make_cell(_GROUP_CELL, code, place, pack(rows))
 
 
 def _load_part(

@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -64,11 +65,18 @@ def explain_executors(error: Exception) -> UsageError | None:
     return None
 
 
+_SHOWN = 300  # characters
+_STACK = ("at ", "... ", "Driver stacktrace:")  # of Java
+
+
 def find_last_line(error: Exception) -> str:
     """Return the line of a long Java message that matters; our own errors are inside it."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     named = [line for line in lines if line.startswith("calipers.")]
-    return (named or lines or [type(error).__name__])[-1][:300]
+    told = [line for line in lines if not line.startswith(_STACK)]
+    if not named and told:
+        return told[-1][-_SHOWN:]  # what failed stands behind which task it was
+    return (named or [type(error).__name__])[-1][:_SHOWN]
 
 
 _QUIET = Path(__file__).with_name("log4j2.properties")
@@ -173,6 +181,18 @@ def unpack(piece: Any, columns: list[str] | None = None) -> pl.DataFrame:
     return pl.read_ipc(data, columns=[name for name in columns if name in has])
 
 
+def make_cell(types: Mapping[str, Any], *values: Any) -> Any:
+    """Return one row as the Arrow batch that a worker gives back to Spark, its bytes copied once.
+
+    >>> make_cell({"number": pa.int32(), "piece": pa.binary()}, 1, b"packed").num_rows
+    1
+    """
+    columns = [
+        pa.array([value], type_) for value, type_ in zip(values, types.values(), strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=list(types))
+
+
 def to_batches(cells: pl.DataFrame) -> Iterator[Any]:
     """Yield rows as the Arrow batches that a worker gives back to Spark."""
     yield from cells.to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches()
@@ -191,4 +211,4 @@ def collect_parts(rows: DataFrame) -> Iterator[pl.DataFrame]:
 def _pack(batches: Iterable[Any]) -> Iterator[Any]:
     """Turn, in a worker, every batch of rows into one compressed cell."""
     for batch in batches:
-        yield from to_batches(pl.DataFrame({PIECE: [pack(pl.DataFrame(batch))]}))
+        yield make_cell({PIECE: pa.binary()}, pack(pl.DataFrame(batch)))

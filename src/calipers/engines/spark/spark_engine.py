@@ -15,6 +15,7 @@ from functools import reduce
 from typing import Any
 
 import polars as pl
+import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame
 
 from calipers.engines.features import MeasuredBatch, measure_chunk
@@ -37,7 +38,7 @@ from calipers.engines.spark.cluster_rows import (
     count_partitions,
     count_parts,
     find_keys,
-    gather_batches,
+    find_source,
     pack_bad,
     unpack_bad,
 )
@@ -45,13 +46,18 @@ from calipers.engines.spark.session import (
     SPARK_ERRORS,
     explain_executors,
     find_last_line,
+    make_cell,
     pack,
     send_loaded_files,
-    to_batches,
     unpack,
 )
 from calipers.engines.spark.spark_output import save_samples, stream_samples
-from calipers.engines.spark.spark_sources import MakeChunk, SparkSource, move_to_spark
+from calipers.engines.spark.spark_sources import (
+    MakeChunks,
+    SparkFiles,
+    SparkSource,
+    move_to_spark,
+)
 from calipers.engines.store import GroupedRows
 from calipers.metrics.declare.declaration import GROUP, Feature
 from calipers.records.batch import BadRow, Source, Wanted
@@ -146,7 +152,7 @@ def _measure_in_cluster(
         readings = _count_readings(summaries, len(sources))
         for number, source in enumerate(sources):
             if readings[number].skipped:
-                sinks.take_bad_rows(_locate_bad(source, wanted) or _collect_bad(cells, source))
+                sinks.take_bad_rows(_locate_bad(source, wanted) or _collect_bad(cells, number))
         sinks.report_progress(1.0)
         rows = sum(reading.rows for reading in readings)
         if samples and sinks.samples_table is not None:
@@ -171,13 +177,14 @@ def _list_cells(
 ) -> tuple[int, DataFrame]:
     """Return into how many partitions cells go, and those of all sources, in the records' order."""
     selected = [source.select(wanted) for source in sources]
-    partitions = count_partitions(selected)
+    sizes = [source.estimate_bytes(frame) for source, frame in zip(sources, selected, strict=True)]
+    partitions = count_partitions(selected[0].sparkSession, sizes)
     keys = find_keys(partitions)
     measured = [
         raw.mapInArrow(
             CellWork(
                 source=number,
-                make_chunk=source.make_chunks(wanted),
+                make_chunks=source.make_chunks(wanted),
                 plan=plan,
                 columns=columns,
                 samples=samples,
@@ -223,16 +230,20 @@ def _count_readings(summaries: Sequence[PartitionSummary], sources: int) -> tupl
 
 
 def _locate_bad(source: SparkSource, wanted: Wanted) -> list[BadRow]:
-    """Return the bad rows of files with their line numbers, which only a reader in order knows."""
+    """Return the bad rows of text with their line numbers, which only a reader in order knows."""
     origin = source.origin
+    if isinstance(source, SparkFiles):  # whose workers know them
+        return []
     if origin is None or (origin.path is None and not isinstance(origin, RowList)):
         return []
     return [bad for chunk in origin.chunks(wanted) for bad in chunk.exact().bad]
 
 
-def _collect_bad(cells: DataFrame, source: SparkSource) -> list[BadRow]:
-    every = (bad for piece in _collect(cells, BAD) for bad in unpack_bad(piece))
-    return [bad for bad in every if bad.source == source.name]
+def _collect_bad(cells: DataFrame, source: int) -> list[BadRow]:
+    """Return what the workers found bad in the source of this number."""
+    found = sorted(cells.filter(f"kind = '{BAD}'").select("place", "piece").collect())
+    own = (row["piece"] for row in found if find_source(row["place"]) == source)
+    return [bad for piece in own for bad in unpack_bad(piece)]
 
 
 def measure_on_cluster(
@@ -244,7 +255,7 @@ def measure_on_cluster(
     work = _MeasureInOrder(moved.make_chunks(wanted), plan, tuple(columns))
     has_told = False
     with _explain_failures():
-        cells = moved.select(wanted).mapInArrow(work, "piece binary, bad binary")
+        cells = moved.select_finely(wanted).mapInArrow(work, "piece binary, bad binary")
         for row in cells.toLocalIterator(prefetchPartitions=True):
             bad = unpack_bad(row["bad"])
             if bad and (located := _locate_bad(moved, wanted)):
@@ -253,16 +264,18 @@ def measure_on_cluster(
             yield MeasuredBatch(unpack(row["piece"]), tuple(bad), 0.0)
 
 
+_ROWS_AND_BAD = {"piece": pa.binary(), "bad": pa.binary()}
+
+
 @dataclass(frozen=True)
 class _MeasureInOrder:
     """What a worker does with raw rows."""
 
-    make_chunk: MakeChunk
+    make_chunks: MakeChunks
     plan: Plan
     columns: tuple[str, ...]
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        for rows in gather_batches(batches):
-            measured = measure_chunk(self.make_chunk(rows), self.plan, self.columns)
-            cell = {"piece": [pack(measured.rows)], "bad": [pack_bad(measured.bad)]}
-            yield from to_batches(pl.DataFrame(cell))
+        for chunk in self.make_chunks(batches):
+            measured = measure_chunk(chunk, self.plan, self.columns)
+            yield make_cell(_ROWS_AND_BAD, pack(measured.rows), pack_bad(measured.bad))

@@ -1,9 +1,15 @@
-"""Sources that Spark reads. Workers make chunks of the rows; on the driver they are streamed."""
+"""Sources that Spark reads. Workers make chunks of the rows; on the driver they are streamed.
+
+Of a table in files, workers are told which rows are theirs, and read these themselves, as is done
+on one machine: rows that Spark reads pass through Java one by one, which costs more than measuring
+them.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -22,20 +28,31 @@ from calipers.records.batch import Chunk, DecodedChunk, Source, Wanted
 from calipers.records.columns import conform_columns
 from calipers.records.derived_fields import list_source_names
 from calipers.records.fields import BadValue
+from calipers.records.lakehouse import LakehouseTable
 from calipers.records.readers.bytestream import Block
 from calipers.records.readers.csv_file import Csv
 from calipers.records.readers.line_chunk import JsonLinesChunk
 from calipers.records.readers.lines import ConvertedLines, JsonLines, PipedLines
-from calipers.records.readers.tables import DeltaTable, ParquetFolder, RowList, SourceTable
+from calipers.records.readers.tables import (
+    CHUNK_ROWS,
+    Parquet,
+    ParquetFolder,
+    RowList,
+    SourceTable,
+)
 from calipers.records.rows import Kinds, choose_types, find_kinds, load_row
 from calipers.support.errors import DataError, UsageError
 
-MakeChunk = Callable[[pl.DataFrame], Chunk]
+MakeChunks = Callable[[Iterable[Any]], Iterator[Chunk]]  # of Arrow batches, in a worker
 OpenFrame = Callable[[SparkSession], DataFrame]
 
 TABLE = "table:"
 _LINES = (".jsonl", ".ndjson", ".json")
 _SNIFF_ROWS = 200
+_SLICE_ROWS = 250_000
+_PARTITION_BYTES = 64 << 20  # of files, to be read by one task
+_CLASSIC = "pyspark.sql.classic"  # frames whose plan says how much data there is
+_USUAL_CORES = 8  # which Spark Connect does not tell
 _KINDS: dict[str, set[type]] = {
     "boolean": {bool},
     **{name: {float} for name in ("tinyint", "smallint", "int", "bigint", "float", "double")},
@@ -63,6 +80,8 @@ class SparkSource(ABC):
         session = start_session()
         try:
             return self._open(session)
+        except DataError:  # of a file that cannot be read here either
+            raise
         except Exception as error:  # Java's error itself, or PySpark's, depending on the connection
             if "DATA_SOURCE_NOT_FOUND" in str(error):
                 raise UsageError(
@@ -83,9 +102,20 @@ class SparkSource(ABC):
     def select(self, wanted: Wanted) -> DataFrame:
         """Return the rows with the columns that hold what is wanted."""
 
+    def select_finely(self, wanted: Wanted) -> DataFrame:
+        """Return them in partitions that the driver can hold one by one."""
+        return self.select(wanted)
+
     @abstractmethod
-    def make_chunks(self, wanted: Wanted) -> MakeChunk:
-        """Return what makes a chunk of some rows, in a worker too."""
+    def make_chunks(self, wanted: Wanted) -> MakeChunks:
+        """Return what makes chunks of the rows selected, in a worker too."""
+
+    def estimate_bytes(self, selected: DataFrame) -> int | None:
+        """Return about how much is read, as Spark plans it; None where it does not tell."""
+        if not type(selected).__module__.startswith(_CLASSIC):
+            return None
+        plan = selected._jdf.queryExecution().optimizedPlan()  # noqa: SLF001 (no public way tells)
+        return int(str(plan.stats().sizeInBytes()))
 
     def find_kinds(self, wanted: Wanted) -> Kinds:
         """Return the kinds of values in each wanted field of any scalar, as far as known here."""
@@ -100,10 +130,8 @@ class SparkSource(ABC):
 
     def chunks(self, wanted: Wanted) -> Iterator[Chunk]:
         """Yield the rows here, in order."""
-        make = self.make_chunks(wanted)
         try:
-            for rows in collect_parts(self.select(wanted)):
-                yield make(rows)
+            yield from self.make_chunks(wanted)(collect_parts(self.select(wanted)))
         except SPARK_ERRORS as error:
             raise explain_executors(error) or DataError(
                 f"{self.name}: Spark cannot read it: {find_last_line(error)}",
@@ -130,9 +158,10 @@ class SparkTable(SparkSource):
         names = (f"`{name.replace('`', '``')}`" for name in present)
         return self.frame.select(*names) if present else self.frame
 
-    def make_chunks(self, wanted: Wanted) -> MakeChunk:
-        """Return what makes a chunk of some rows."""
-        return partial(_make_rows_chunk, name=self.name, wanted=wanted, parse=self._parse)
+    def make_chunks(self, wanted: Wanted) -> MakeChunks:
+        """Return what makes chunks of rows."""
+        make = partial(_make_rows_chunk, name=self.name, wanted=wanted, parse=self._parse)
+        return partial(_make_each, make=make)
 
     def _look_up_kinds(self, wanted: Wanted) -> Kinds:
         types = dict(self.frame.dtypes)
@@ -157,12 +186,13 @@ class SparkLines(SparkSource):
             return self.frame
         return start_session().createDataFrame([(line,) for line in lines], "value string")
 
-    def make_chunks(self, wanted: Wanted) -> MakeChunk:
-        """Return what makes a chunk of some lines."""
+    def make_chunks(self, wanted: Wanted) -> MakeChunks:
+        """Return what makes chunks of lines."""
         scalars = wanted.types
         if scalars is None:
             scalars = choose_types(self.find_kinds(wanted), wanted)
-        return partial(_make_lines_chunk, name=self.name, wanted=wanted, scalars=scalars)
+        make = partial(_make_lines_chunk, name=self.name, wanted=wanted, scalars=scalars)
+        return partial(_make_each, make=make)
 
     def _look_up_kinds(self, wanted: Wanted) -> Kinds:
         return find_kinds(self._read_first_rows(), wanted)
@@ -178,6 +208,22 @@ class SparkLines(SparkSource):
         return [row for row in rows if not isinstance(row, BadValue)]
 
 
+def _make_each(batches: Iterable[Any], *, make: Callable[[pl.DataFrame], Chunk]) -> Iterator[Chunk]:
+    return map(make, _gather_batches(batches))
+
+
+def _gather_batches(batches: Iterable[Any]) -> Iterator[pl.DataFrame]:
+    """Yield Arrow batches as frames, small ones put together."""
+    held: list[pl.DataFrame] = []
+    for batch in batches:
+        held.append(pl.DataFrame(batch))
+        if sum(rows.height for rows in held) >= CHUNK_ROWS:
+            yield pl.concat(held)
+            held = []
+    if held:
+        yield pl.concat(held)
+
+
 def _make_lines_chunk(
     rows: pl.DataFrame, *, name: str, wanted: Wanted, scalars: Mapping[str, pl.DataType]
 ) -> Chunk:
@@ -187,6 +233,93 @@ def _make_lines_chunk(
 
 def _make_rows_chunk(rows: pl.DataFrame, *, name: str, wanted: Wanted, parse: bool) -> Chunk:
     return DecodedChunk(partial(conform_columns, rows, wanted, name, 1, parse=parse), 0.0)
+
+
+@dataclass(frozen=True)
+class _Slice:
+    """Some rows of one of the tables that a source is."""
+
+    table: int
+    rows: range
+
+
+class SparkFiles(SparkSource):
+    """Tables in files, whose rows the workers read themselves."""
+
+    origin: SourceTable | ParquetFolder
+
+    def __init__(self, origin: SourceTable | ParquetFolder) -> None:
+        super().__init__(origin.name, self._range_slices, origin)
+        self._tables: Sequence[SourceTable] = (
+            [origin] if isinstance(origin, SourceTable) else origin.list_tables()
+        )
+
+    @cached_property
+    def _slices(self) -> list[_Slice]:
+        return [
+            _Slice(number, range(start, min(start + _SLICE_ROWS, height)))
+            for number, table in enumerate(self._tables)
+            for height in [table.height()]
+            for start in range(0, height, _SLICE_ROWS)
+        ]
+
+    def _range_slices(self, session: SparkSession) -> DataFrame:
+        """Return a row per slice, in order, in as many partitions as are worth a task."""
+        most = max(2 * count_cores(session), self.estimate_bytes() // _PARTITION_BYTES)
+        slices = len(self._slices)
+        return session.range(0, slices, 1, max(1, min(slices, most)))
+
+    def columns(self) -> list[str]:
+        """Return the columns' names."""
+        return self.origin.columns()
+
+    def select(self, wanted: Wanted) -> DataFrame:
+        """Return the numbers of the slices."""
+        del wanted
+        return self.frame
+
+    def select_finely(self, wanted: Wanted) -> DataFrame:
+        """Return the numbers of the slices, a partition each."""
+        del wanted
+        slices = len(self._slices)
+        return start_session().range(0, slices, 1, max(slices, 1))
+
+    def make_chunks(self, wanted: Wanted) -> MakeChunks:
+        """Return what reads slices."""
+        if wanted.types is None:
+            wanted = replace(wanted, types=choose_types(self.find_kinds(wanted), wanted))
+        return partial(_read_slices, slices=self._slices, tables=self._tables, wanted=wanted)
+
+    def chunks(self, wanted: Wanted) -> Iterator[Chunk]:
+        """Yield the rows here, in order."""
+        return self.origin.chunks(wanted)
+
+    def estimate_bytes(self, selected: DataFrame | None = None) -> int:
+        """Return the size of the files."""
+        del selected
+        return sum(table.count_bytes() for table in self._tables)
+
+    def _look_up_kinds(self, wanted: Wanted) -> Kinds:
+        return self.origin.find_kinds(wanted)
+
+
+def _read_slices(
+    batches: Iterable[Any],
+    *,
+    slices: Sequence[_Slice],
+    tables: Sequence[SourceTable],
+    wanted: Wanted,
+) -> Iterator[Chunk]:
+    for batch in batches:
+        for [number] in pl.DataFrame(batch).iter_rows():
+            of_slice = slices[number]
+            yield from tables[of_slice.table].chunks(wanted, of_slice.rows)
+
+
+def count_cores(session: SparkSession) -> int:
+    """Return how many tasks run at the same time, or a usual number where Spark does not tell."""
+    context = getattr(session, "_sc", None)
+    return _USUAL_CORES if context is None else int(context.defaultParallelism)
 
 
 def open_frame(frame: Any) -> SparkSource:
@@ -225,13 +358,12 @@ def move_to_spark(source: Source) -> SparkSource:
     if isinstance(source, Csv):
         read = partial(_read_csv, name, separator=source.separator)
         return SparkTable(name, read, source, parse=True)
-    if isinstance(source, DeltaTable):
-        return SparkTable(name, lambda spark: spark.read.format("delta").load(name), source)
+    if isinstance(source, Parquet | ParquetFolder | LakehouseTable):
+        return SparkFiles(source)
     if isinstance(source, SourceTable) and name == "<table>":
         whole = source.frame
         return SparkTable(name, lambda spark: spark.createDataFrame(whole().to_arrow()), source)
-    merge = str(isinstance(source, ParquetFolder) and not source.is_uniform).lower()
-    return SparkTable(name, lambda spark: spark.read.parquet(name, mergeSchema=merge), source)
+    return SparkTable(name, lambda spark: spark.read.parquet(name), source)
 
 
 def _read_text(name: str, spark: SparkSession) -> DataFrame:

@@ -154,12 +154,12 @@ class RemoteTable(SourceTable):
     """Columns of remote files, which are read from beginning to end."""
 
     def _slice_rows(
-        self, rows: pl.LazyFrame, total: int, some: int, wanted: Wanted
+        self, columns: pl.LazyFrame, rows: range, some: int, wanted: Wanted
     ) -> Iterator[DecodedChunk]:
         first = 1
         with _explain(self.name):
-            for frame in rows.collect_batches(chunk_size=some, maintain_order=True):
-                done = min(1.0, (first + frame.height) / max(total, 1))
+            for frame in columns.collect_batches(chunk_size=some, maintain_order=True):
+                done = min(1.0, (first + frame.height) / max(len(rows), 1))
                 yield DecodedChunk(partial(self._decode, frame, first, wanted), done)
                 first += frame.height
 

@@ -1,15 +1,10 @@
-"""Tables: Parquet files and folders of them, Delta tables, frames and lists in memory.
-
-A folder whose log says which Parquet files still count keeps the files of earlier versions as well:
-to read them all would count records twice, or records that were deleted. Delta is read; Iceberg and
-Hudi are refused.
-"""
+"""Tables: Parquet files and folders of them, frames and lists in memory."""
 
 from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import accumulate, islice
@@ -34,7 +29,7 @@ from calipers.records.limits import FREE_EXPANSION, get_limits
 from calipers.records.readers.bytestream import shorten_error
 from calipers.records.readers.parquet_check import CELL_BYTES, check_decoding, read_unpacked_size
 from calipers.records.rows import Kinds, check_rows, choose_types, find_kinds, settle_types
-from calipers.support.errors import DataError, require_extra
+from calipers.support.errors import DataError
 
 CHUNK_ROWS = 50_000
 _SHORT_BYTES = 200  # of a row: twice as many are read at once, as each chunk has its own costs
@@ -67,20 +62,22 @@ class SourceTable:
         """Return the number of rows."""
         return int(self._guard(lambda: self._frame.select(pl.len()).collect().item()))
 
-    def chunks(self, wanted: Wanted) -> Iterator[DecodedChunk]:
-        """Yield the table in slices of rows, only its wanted columns."""
+    def chunks(self, wanted: Wanted, rows: range | None = None) -> Iterator[DecodedChunk]:
+        """Yield the table, or a range of its rows, in slices, only its wanted columns."""
         if wanted.types is None:
             wanted = replace(wanted, types=choose_types(self.find_kinds(wanted), wanted))
         present = wanted.columns(set(self.columns()), list_source_names(wanted))
-        total = self.height()
+        asked, total = rows, self.height()
         row_bytes = self._check_size(total, len(present))
         if not present:
-            yield DecodedChunk(partial(self._decode, pl.DataFrame(height=total), 1, wanted), 1.0)
+            asked = asked or range(total)
+            nothing = pl.DataFrame(height=len(asked))
+            yield DecodedChunk(partial(self._decode, nothing, asked.start + 1, wanted), 1.0)
             return
-        rows = self._frame.select(map(select_column, present))
-        most = CHUNK_ROWS * (2 if total > CHUNK_ROWS and self._are_short(rows) else 1)
+        columns = self._frame.select(map(select_column, present))
+        most = CHUNK_ROWS * (2 if total > CHUNK_ROWS and self._are_short(columns) else 1)
         some = max(1, min(most, FREE_EXPANSION // max(row_bytes, 1)))
-        yield from self._slice_rows(rows, total, some, wanted)
+        yield from self._slice_rows(columns, asked or range(total), some, wanted)
 
     def find_kinds(self, wanted: Wanted) -> Kinds:
         """Return the kinds of values in each wanted field of any scalar, in all rows."""
@@ -113,6 +110,10 @@ class SourceTable:
             part = self._guard(self._frame.slice(start, some).collect)
             yield part, min(1.0, (start + some) / total)
 
+    def count_bytes(self) -> int:
+        """Return the size of the Parquet files that the table is read from."""
+        return sum(path.stat().st_size for path in self._list_files())
+
     def _list_files(self) -> list[Path]:
         """Return the Parquet files that the table is read from."""
         return [] if self.path is None else [Path(self.path)]
@@ -136,12 +137,13 @@ class SourceTable:
         return unpacked // max(rows, 1)
 
     def _slice_rows(
-        self, rows: pl.LazyFrame, total: int, some: int, wanted: Wanted
+        self, columns: pl.LazyFrame, rows: range, some: int, wanted: Wanted
     ) -> Iterator[DecodedChunk]:
         """Yield slices that are read when they are decoded, so that nothing is held ahead."""
-        for start in range(0, total, some):
-            decode = partial(self._decode_slice, rows.slice(start, some), start + 1, wanted)
-            yield DecodedChunk(decode, min(1.0, (start + some) / total))
+        for part in (rows[start : start + some] for start in range(0, len(rows), some)):
+            slice_ = columns.slice(part.start, len(part))
+            decode = partial(self._decode_slice, slice_, part.start + 1, wanted)
+            yield DecodedChunk(decode, (part.stop - rows.start) / len(rows))
 
     def _decode_slice(
         self, rows: pl.LazyFrame, first_row: int, wanted: Wanted, *, thorough: bool = False
@@ -277,10 +279,9 @@ class ParquetFolder:
             alike.setdefault(tuple(Parquet(part).schema().items()), []).append(part)
         self._tables = [_AlikeParts(parts, self.name) for parts in alike.values()]
 
-    @property
-    def is_uniform(self) -> bool:
-        """Return True if all parts have the same columns and types."""
-        return len(self._tables) == 1
+    def list_tables(self) -> list[SourceTable]:
+        """Return the parts, one table each; together where their folders are columns."""
+        return [each for table in self._tables for each in table.list_tables()]
 
     def columns(self) -> list[str]:
         """Return the columns of all parts."""
@@ -316,6 +317,12 @@ class _AlikeParts(SourceTable):
         self._parts = parts
         super().__init__(pl.scan_parquet(parts, glob=False, hive_partitioning=True), name)
 
+    def list_tables(self) -> list[SourceTable]:
+        """Return the parts, one table each; together where their folders are columns."""
+        if any("=" in part.parent.name for part in self._parts):
+            return [self]
+        return [Parquet(part) for part in self._parts]
+
     def _list_files(self) -> list[Path]:
         return self._parts
 
@@ -333,75 +340,3 @@ class _AlikeParts(SourceTable):
     def _ends(self) -> list[int]:
         """The row with which each part ends."""
         return list(accumulate(Parquet(part).height() for part in self._parts))
-
-
-_DELTA = "Delta"
-_EXPORT = (
-    "name the table as a Spark session that has the format knows it: table:CATALOG.SCHEMA.NAME; "
-    "or write it as plain Parquet: spark.table(NAME).write.parquet(FOLDER)"
-)
-
-
-class DeltaTable(SourceTable):
-    """The newest version of a Delta table."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(_scan(folder), str(folder))
-
-
-def find_lakehouse_table(folder: Path, parts: Iterable[Path]) -> DeltaTable | None:
-    """Return the Delta table at a folder, or None for a plain folder of Parquet files.
-
-    Raises:
-        DataError: The folder is an Iceberg or Hudi table, or has a table further down.
-        MissingExtraError: Reading Delta needs a package that is not installed.
-    """
-    if (kind := _name_format(folder)) == _DELTA:
-        return DeltaTable(folder)
-    if kind is not None:
-        raise DataError(f"{folder}: {kind} tables are not read directly", fix=_EXPORT)
-    below = {parent for part in parts for parent in part.parents if parent.is_relative_to(folder)}
-    for parent in sorted(below):
-        if (kind := _name_format(parent)) is not None:
-            raise DataError(
-                f"{folder}: holds a {kind} table in {parent.relative_to(folder)}",
-                fix=f"name the table itself: {parent}" if kind == _DELTA else _EXPORT,
-            )
-    return None
-
-
-def refuse_part(file: Path) -> None:
-    """Raise DataError for a Parquet file of a Delta table: the log may have removed it."""
-    folder = file.parent
-    while "=" in folder.name:  # a partition
-        folder = folder.parent
-    if (folder / "_delta_log").is_dir():
-        raise DataError(
-            f"{file}: a part of a Delta table, whose log says which parts still count",
-            fix=f"name the table itself: {folder}",
-        )
-
-
-def _name_format(folder: Path) -> str | None:
-    if (folder / "_delta_log").is_dir():
-        return _DELTA
-    if (folder / ".hoodie").is_dir():
-        return "Hudi"
-    metadata = folder / "metadata"
-    return "Iceberg" if any(metadata.glob("*.metadata.json")) else None
-
-
-def _scan(folder: Path) -> pl.LazyFrame:
-    require_extra(f"{folder}: to read a Delta table", extra="delta", modules=("deltalake",))
-    from deltalake.exceptions import DeltaError  # noqa: PLC0415 (only where there is a table)
-
-    check_decoding(list_parts(folder))
-    try:
-        table = pl.scan_delta(str(folder))
-        table.collect_schema()  # reads the log: Polars itself would only when the rows are read
-    except (DeltaError, OSError, pl.exceptions.PolarsError) as error:
-        raise DataError(
-            f"{folder}: the Delta table cannot be read: {str(error).splitlines()[0][:200]}",
-            fix="check that its _delta_log is complete, or write the table as plain Parquet",
-        ) from error
-    return table
