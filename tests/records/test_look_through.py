@@ -18,11 +18,12 @@ from calipers.records import sinks
 from calipers.records.readers import line_chunk
 from calipers.records.readers.line_chunk import read_unfamiliar_objects
 from calipers.records.rows import Seen, read_objects, select_informative_rows
+from calipers.support.native import open_library
 from tests.examples import examples
 from tests.records.log_files import write_texts
 
 WHOLE = st.sampled_from([0, -7, 2**53 - 1, 2**53, -(2**53), 10**18, 10**19 + 1, 10**25])
-VALUES = (
+VALUES: st.SearchStrategy[Any] = (
     st.sampled_from(
         [None, True, False, "", "true", "é", [], {}, {"é": [1]}, 1.5, -0.0, float("nan")]
     )
@@ -82,10 +83,8 @@ def test_parts_in_memory_and_in_files_give_the_same_table(
 ) -> None:
     first = [{"id": str(number), "answer": "4", "level": number} for number in range(50)]
     second = [{"id": f"b{number}", "answer": "5", "level": "hard"} for number in range(50)]
-    logs = [
-        write_texts(tmp_path / f"{at}.jsonl", *rows)
-        for at, rows in enumerate((first, second, first, second))
-    ]
+    files: list[list[dict[str, Any]]] = [first, second, first, second]
+    logs = [write_texts(tmp_path / f"{at}.jsonl", *rows) for at, rows in enumerate(files)]
     cal.convert(logs, tmp_path / f"whole.{suffix}")
     monkeypatch.setattr(sinks, "_HELD_BYTES", held)
     cal.convert(logs, tmp_path / f"parts.{suffix}")
@@ -97,7 +96,7 @@ def test_parts_in_memory_and_in_files_give_the_same_table(
 
 
 @pytest.mark.long
-@pytest.mark.skipif(line_chunk.open_library() is None, reason="built without Rust")
+@pytest.mark.skipif(open_library() is None, reason="built without Rust")
 def test_convert_costs_little_more_than_reading_and_writing(tmp_path: Path) -> None:
     rows, rng = 800_000, np.random.default_rng(7)
     lines = tmp_path / "answers.jsonl"

@@ -67,7 +67,7 @@ class ScenarioRows:
         if not self.is_of_runs or name in (ID, GROUP, CLUSTER):
             return pl.col(name)
         if name in _OF_RUN:
-            return _OF_RUN[name].cast(pl.Int64).fill_null(0)
+            return _OF_RUN[name].cast(pl.Int32).fill_null(0)
         value, _, part = name.rpartition("__")
         if f"__{part}" == N:
             return pl.col(value).is_not_null().cast(pl.Int64)

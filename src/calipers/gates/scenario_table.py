@@ -230,7 +230,7 @@ class ScenarioTable:
         for table in tables:
             rows = ScenarioRows(partial(self._complete, table), is_of_runs=True).select(*own)
             waiting.append(add_up([rows]))
-            if sum(map(len, waiting)) > max(map(len, scenarios), default=_HELD_ROWS):
+            if sum(map(len, waiting)) > max(2 * _HELD_ROWS, *map(len, scenarios), 0):
                 scenarios, waiting = [add_up([*scenarios, *waiting])], []
         return add_up([*scenarios, *waiting])
 
