@@ -39,7 +39,7 @@ class ManyGroups(Mapping[str, Totals]):
             return parts[0]
         whole = cls([text for part in parts for text in part.texts])
         for name in dict.fromkeys(name for part in parts for name in part.columns):
-            pieces = (part.columns.get(name, np.zeros(len(part), dtype=int)) for part in parts)
+            pieces = (part.columns.get(name, np.zeros(len(part), dtype=bool)) for part in parts)
             known = np.concatenate([part.columns.find_known(name) for part in parts])
             whole.columns.put(name, np.concatenate([*pieces]))
             if not known.all():
