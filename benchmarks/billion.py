@@ -147,8 +147,8 @@ are small, otherwise in temporary files. What pairs tasks (`compare`, `rank`, `p
 per task, system and metric in memory.
 
 Totals and results of many groups are columns too: 100,000 groups take about 0.1 ms and 5 kB each
-beyond their rows, most of it for the JSON, which has 6.6 kB a group. Profiles, resampling and judged
-records make an object per group and metric instead, about a millisecond a group.
+beyond their rows, most of it for the JSON, which has 6.6 kB a group. Profiles, resampling and
+judged records make an object per group and metric instead, about a millisecond a group.
 
 Convert once: `calipers convert LOGS… -o records.parquet`; Parquet is read by column and takes a
 fraction of the time of JSON lines.

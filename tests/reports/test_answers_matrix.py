@@ -170,8 +170,8 @@ def test_an_answer_whose_checks_and_target_disagree_shows_both() -> None:
     found = page.answers
     assert found is not None
     assert found.systems == (("openai/gpt-5-mini",), ("mistral-tiny",))
-    assert found.shares[0] == Shares(1.0, 1.0, pytest.approx(1 / 3))
-    assert found.shares[1] == Shares(pytest.approx(1 / 3), 0.0, pytest.approx(2 / 3))
+    assert found.shares[0] == pytest.approx(Shares(1.0, 1.0, 1 / 3))
+    assert found.shares[1] == pytest.approx(Shares(1 / 3, 0.0, 2 / 3))
     shown = {row.id: [(one.kind, one.disputed) for [one] in row.cells] for row in found.rows}
     assert shown == {
         "HumanEval/0": [("right", True), ("wrong", True)],

@@ -114,6 +114,9 @@ def test_the_points_are_the_scores_values_with_their_intervals() -> None:
     }
     for group in score.groups:
         cost, rate = group.metrics["cost_usd"], group.metrics["pass_rate"]
+        assert cost.value
+        assert cost.low
+        assert cost.high
         assert {
             "x": 1000 * cost.value,
             "x_low": 1000 * cost.low,

@@ -6,7 +6,7 @@ import json
 import math
 import re
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -104,7 +104,7 @@ def by_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
 
 
 @pytest.fixture(scope="module")
-def scored() -> tuple[cal.Group, ...]:
+def scored() -> Sequence[cal.Group]:
     """Every metric of each model."""
     return cal.score(RECORDS, by="model", metrics=METRICS).groups
 
@@ -155,7 +155,7 @@ def tables(section: str) -> list[list[dict[str, str]]]:
 
 @pytest.mark.parametrize("metric", [name for name in METRICS if name not in WITHOUT_SUMS])
 def test_the_work_that_is_shown_gives_the_value(
-    metric: str, by_model: Callable[[str], str], scored: tuple[cal.Group, ...]
+    metric: str, by_model: Callable[[str], str], scored: Sequence[cal.Group]
 ) -> None:
     for section, group, model in zip(sections(by_model(metric)), scored, "ab", strict=True):
         assert group.by == {"model": model}
@@ -207,7 +207,7 @@ def test_the_rows_that_are_shown_give_the_mean(metric: str, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_rows_used_and_left_out_add_up(
-    metric: str, by_model: Callable[[str], str], scored: tuple[cal.Group, ...]
+    metric: str, by_model: Callable[[str], str], scored: Sequence[cal.Group]
 ) -> None:
     for section, group in zip(sections(by_model(metric)), scored, strict=True):
         match = re.search(r"^rows     (\d+) used of (\d+)$", section, re.MULTILINE)

@@ -100,7 +100,7 @@ def test_groups_that_are_read_in_shares_give_the_same(
     rows: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = cal.score(rows, by="customer")
-    monkeypatch.setitem(Store.__init__.__kwdefaults__, "held_bytes", 1)
+    monkeypatch.setitem(Store.__init__.__kwdefaults__ or {}, "held_bytes", 1)
     monkeypatch.setattr(spilling, "SPILL_BYTES", 20_000)
     measured = cal.score(rows, by="customer")
     for found, group in zip(measured.groups, expected.groups, strict=True):

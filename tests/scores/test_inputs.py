@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 import calipers as cal
+from calipers.engines.group_totals import GroupTotals
 from calipers.records.batch import Source
 from calipers.records.readers.bytestream import Block, read_blocks
 from calipers.records.readers.lines import JsonLines
@@ -100,7 +101,7 @@ class InBlocks(JsonLines):
         return read_blocks(Path(self.path), size=self._size)
 
 
-def totals(*sources: Source) -> dict[str, dict[str, float]]:
+def totals(*sources: Source) -> GroupTotals:
     options = Options(by=("model",))
     return run_engine(sources, options.plan(), options, lambda _: None).groups
 

@@ -253,20 +253,22 @@ class CallPlan:
         """Refuse a prompt with a field that a task lacks, before anything is paid for.
 
         Where nobody has written a prompt and no model is asked, there is one only for functions
-        that take a text, and only where every task has an input.
+        that take a text, and only where every task that is no conversation has an input.
         """
+        plain = [task for task in self.tasks.tasks if not self._is_talk(task)]
         if not self._shows_prompt:
             has_functions = any(system.python for system in self.suite.systems)
-            inputs = (task.get("input") for task in self.tasks.tasks)
-            if not has_functions or any(value is None for value in inputs):
+            if not has_functions or any(task.get("input") is None for task in plain):
                 self._prompts = [Template("") for _ in self.tiers]
             return
         for tier, prompt in enumerate(self._prompts):
-            begins = self._user_begins(tier)
-            for task in self.tasks.tasks:
-                is_talk = task.get("turns") or task.get("messages") or self.suite.messages
-                for name in () if is_talk or begins else prompt.fields:
+            for task in () if self._user_begins(tier) else plain:
+                for name in prompt.fields:
                     require_field(task, name, "the prompt")
+
+    def _is_talk(self, task: Task) -> bool:
+        """Return True if a conversation stands in place of the prompt."""
+        return bool(task.get("turns") or task.get("messages") or self.suite.messages)
 
 
 def require_field(task: Task, name: str, named_by: str) -> None:
