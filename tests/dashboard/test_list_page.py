@@ -59,7 +59,7 @@ def test_the_list_shows_intervals(results: Path, serving: Serving) -> None:
         found = group.metrics["accuracy"]
         value, reach = split_figure(found.value, found.low, found.high, form)
         assert f'{value} <small class="quiet">{reach}</small>' in page
-        assert f'class="name">{group.by["model"]}</span>' in page
+        assert f'class="name" title="{group.by["model"]}">' in page
 
 
 def test_an_empty_folder_says_what_to_do(tmp_path: Path, serving: Serving) -> None:

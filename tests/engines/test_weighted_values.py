@@ -48,7 +48,7 @@ def _read(row: Record, name: str) -> Any:
     """A field's value as a reader hands it over."""
     value = row[name]
     if name in ("passages", "relevant_ids"):
-        return None if value is None else json.dumps(value)
+        return value if value is None or isinstance(value, str) else json.dumps(value)
     if value is not None and name in ("id", "answer", "target", "cot", "error", "site"):
         return _text(row, name)
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value

@@ -91,7 +91,7 @@ def test_sensitivity_and_specificity_stand_beside_kappa(tmp_path: Path) -> None:
     }
     assert rates["sensitivity"]["low"] < 1
     shown = run("judge", "calibrate", tmp_path / "j.jsonl", tmp_path / "h.jsonl").stdout
-    assert "specificity 0.80 [" in shown
+    assert "specificity 80 % [" in shown
     assert "of what people fail, the judge fails this share (n 50)" in shown
 
 

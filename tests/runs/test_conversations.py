@@ -265,7 +265,10 @@ def test_a_mistake_in_the_tools_has_its_line(tmp_path: Path, server: ChatServer)
 def test_tasks_with_turns_leave_the_others_their_prompt(tmp_path: Path) -> None:
     (tmp_path / "agent.py").write_text("def answer(prompt: str) -> str:\n    return prompt\n")
     systems = [{"name": "llama3.1-8b", "python": "agent.py:answer"}]
-    tasks = [{"id": "talk", "turns": ["one", "two"]}, {"id": "plain", "input": "Where is 17?"}]
+    tasks: list[dict[str, Any]] = [
+        {"id": "talk", "turns": ["one", "two"]},
+        {"id": "plain", "input": "Where is 17?"},
+    ]
     suite = suite_folder(tmp_path, tasks, systems)
     suite.run("--no-report")
     answers = {record["id"]: record.get("answer") for record in suite.records()}

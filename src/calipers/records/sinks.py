@@ -144,6 +144,7 @@ class FileSinks:
         self._unify()
         for number in range(self._parts):
             yield pl.read_parquet(self._folder / f"{number:08}.parquet")
+        yield from self._held or ([] if self._parts else [pl.DataFrame()])
 
     def _unify(self) -> None:
         """Give all parts the same types: a field may be text in one source only."""

@@ -76,7 +76,7 @@ class TaskRows:
         return self._sums[alike]
 
     def forget_sums(self) -> None:
-        """Let the tables of totals go: of millions of tasks each takes as much as the rows."""
+        """Drop the tables of totals: of millions of tasks each takes as much as the rows."""
         self._sums.clear()
 
     @cached_property

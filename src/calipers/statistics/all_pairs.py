@@ -243,10 +243,12 @@ def _compare_values(
         fill(test="clustered paired t")
         return
     found.fill(places[unequal], test="paired t, permuted runs")
-    _flip_signs(found, places[~unequal], differences[~unequal], confidence)
+    _apply_flipped_signs(found, places[~unequal], differences[~unequal], confidence)
 
 
-def _flip_signs(found: PairColumns, places: Whole, differences: Floats, confidence: float) -> None:
+def _apply_flipped_signs(
+    found: PairColumns, places: Whole, differences: Floats, confidence: float
+) -> None:
     """Give pairs of which few tasks differ the p-value of flipped signs, where it is the larger."""
     differing = np.count_nonzero(differences, axis=1)
     few = (differing > 0) & (differing <= EXACT) & (2 * differing < differences.shape[1])
