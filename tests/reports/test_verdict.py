@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -52,6 +53,24 @@ def test_one_system_is_told_what_it_misses() -> None:
     [(check, said)] = list_obstacles(make_verdict(gate))
     assert said == "30 of 40 (75.0 %), required ≥ 90 %"
     assert count_share(check) == "30 of 40 (75.0 %)"
+
+
+def test_systems_are_compared_by_what_the_policy_blocks_on(tmp_path: Path) -> None:
+    """Checks decide this build: a target that both miss most of the time says little."""
+    rows = [
+        {"id": str(n), "model": model, "target": "a", "answer": "b", "passed": n < passed}
+        for model, passed in {"llama3": 39, "llama3.1": 30}.items()
+        for n in range(40)
+    ]
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("thresholds: {blocking: {pass_rate: 90}}")
+    page = cal.report(rows, policy=policy)
+    assert page.ranking is not None
+    assert [each.metric for each in page.ranking.metrics] == ["pass_rate"]
+    assert make_verdict(page.gate, page.score).metric == "pass_rate"
+    free = cal.report(rows)
+    assert free.ranking is not None
+    assert [each.metric for each in free.ranking.metrics] == ["accuracy"]
 
 
 def test_a_ranking_of_models_says_nothing_of_models_by_prompt() -> None:

@@ -40,7 +40,11 @@ from calipers.metrics.families.judged import find_criterion
 from calipers.reports.number_format import Form, format_group, split_figure
 from calipers.reports.table import Table
 from calipers.reports.tables.diagnosis_tables import describe_file, describe_support, list_findings
-from calipers.reports.tables.gate_tables import list_policy_metrics, summarize_gate
+from calipers.reports.tables.gate_tables import (
+    list_policy_metrics,
+    put_blocking_first,
+    summarize_gate,
+)
 from calipers.reports.tables.notes import list_reasons, list_remarks
 from calipers.reports.tables.score_tables import tabulate_score
 from calipers.reports.tables.shown_metrics import (
@@ -158,9 +162,13 @@ def show_lead(site: SiteHere, request: Request, id_: str) -> Response:
     ranking = None
     if len(score.groups) > 1:
         by = ",".join(score.groups[0].by) if len(score.groups[0].by) == 1 else ""
+        from calipers.comparisons.ranked_systems import MAIN_METRICS  # noqa: PLC0415 (slow to load)
+
+        names = put_blocking_first(MAIN_METRICS, found.gate)
+        known = (name for name in names if all(_has_value(each, name) for each in score.groups))
         with suppress(CalipersError):
             ranking = site.measuring.rank(
-                [(opened, query.rows, found.name)], None, by or None, None
+                [(opened, query.rows, found.name)], next(known, None), by or None, None
             )
     told = make_verdict(None if query.narrows or query.by else found.gate, score, ranking)
     return site.render(

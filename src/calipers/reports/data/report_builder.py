@@ -37,6 +37,7 @@ from calipers.records.result_folder import (
 from calipers.records.sinks import Watch, check_folder
 from calipers.reports.data.report_data import NOT_RANKED, Report
 from calipers.reports.data.samples import OUTCOMES, SampleTable
+from calipers.reports.tables.gate_tables import put_blocking_first
 from calipers.runs.run_options import ReportOptions
 from calipers.scores.calibration import Calibration, read_calibration_files
 from calipers.scores.groups import sort_keys
@@ -240,7 +241,7 @@ class ReportPage:
         if gate is None and manifest is not None:
             lacks = explain_incomplete(manifest, score.records, errors)
         n_tasks = read.count_tasks()
-        ranking, said = _rank_groups(read, score, options, n_tasks)
+        ranking, said = _rank_groups(read, score, options, n_tasks, gate)
         pair = None if ranking is None else _compare_two(read, score, options, ranking)
         return Report(
             title=self._asked.title or make_title(self._table, score, manifest, n_tasks),
@@ -262,7 +263,7 @@ class ReportPage:
 
 
 def _rank_groups(
-    read: ReadRecords, score: Score, options: Options, n_tasks: int
+    read: ReadRecords, score: Score, options: Options, n_tasks: int, gate: GateResult | None
 ) -> tuple[Ranking | None, tuple[str, ...]]:
     """Return the groups of a score, ranked, and what to say of it; None if nothing can be ranked.
 
@@ -271,7 +272,8 @@ def _rank_groups(
     """
     if not _FEWEST <= len(score.groups) <= _MOST_RANKED:
         return None, ()
-    name = next((each for each in MAIN_METRICS if _has_several(score, each)), None)
+    main = put_blocking_first(MAIN_METRICS, gate)
+    name = next((each for each in main if _has_several(score, each)), None)
     if name is None or metric_named(name).averaged is None:
         return None, ()
     metric = metric_named(name)

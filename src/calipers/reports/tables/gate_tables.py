@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 from math import isfinite
@@ -76,6 +76,13 @@ def list_policy_metrics(result: GateResult | None) -> list[str]:
     checks = () if result is None else result.checks
     known = (each.name for each in checks if is_of_metric(each))
     return list(dict.fromkeys(known))
+
+
+def put_blocking_first(names: Iterable[str], result: GateResult | None) -> list[str]:
+    """Return the names of metrics, those that a build is blocked by first."""
+    checks = () if result is None else result.checks
+    blocking = {each.name for each in checks if each.level == "blocking" and is_of_metric(each)}
+    return sorted(names, key=lambda name: name not in blocking)
 
 
 def make_gate_document(result: GateResult, score: Score | None = None) -> Document:

@@ -31,6 +31,7 @@ from calipers.reports.tables.gate_tables import (
     is_unsure,
     label_check,
     make_span,
+    put_blocking_first,
 )
 from calipers.reports.tables.shown_metrics import (
     MAIN,
@@ -136,7 +137,7 @@ def make_verdict(
         )
         for key, by in (bys or {(): {}}).items()
     ]
-    metric = ranked.metric if ranked is not None else _choose_metric(standings)
+    metric = ranked.metric if ranked is not None else _choose_metric(standings, gate)
     standings.sort(key=lambda each: _order(each, metric))
     return VerdictOverview(
         verdict=None if gate is None else gate.verdict,
@@ -150,9 +151,9 @@ def _make_key(by: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple((name, None if by[name] is None else str(by[name])) for name in sorted(by))
 
 
-def _choose_metric(standings: Sequence[SystemStanding]) -> str | None:
+def _choose_metric(standings: Sequence[SystemStanding], gate: GateResult | None) -> str | None:
     """Return the main metric that has a value or a check; else the first check's of a metric."""
-    for name in MAIN:
+    for name in put_blocking_first(MAIN, gate):
         if any(_get_value(each, name) is not None for each in standings):
             return name
     checks = (check for each in standings for check in each.checks)
