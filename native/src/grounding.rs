@@ -424,10 +424,10 @@ impl Grounder {
         }
         let goes_on = after == end && end < text.len();
         let is_dot = byte == b'.' && end == at + 1;
-        let is_end = !goes_on
-            && !text.get(after).map_or(false, u8::is_ascii_lowercase)
-            && !(is_dot && self.is_abbreviated(text, start, at));
-        (is_end, end)
+        let goes_on = goes_on
+            || matches!(text.get(after), Some(byte) if byte.is_ascii_lowercase())
+            || (is_dot && self.is_abbreviated(text, start, at));
+        (!goes_on, end)
     }
 
     fn is_abbreviated(&self, text: &[u8], start: usize, at: usize) -> bool {
