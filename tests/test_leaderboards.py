@@ -147,3 +147,12 @@ def test_the_overview_has_the_figures_of_the_boards() -> None:
         assert f"Of the {steps} steps down the list, {sure if sure != '0' else 'none'}" in board[0]
         groups = re.findall(r"^\| \d+: .* \| (a\w*) \|", board[0], re.MULTILINE)
         assert len(groups) == int(first)
+
+
+def test_a_file_that_cannot_be_read_is_said_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        BOARD.main([str(tmp_path / "nope.jsonl"), "--by", "model"])
+    assert stopped.value.code == 2
+    assert "nope.jsonl" in capsys.readouterr().err

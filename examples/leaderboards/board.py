@@ -338,10 +338,11 @@ def main(words: Sequence[str] | None = None) -> None:
     given = parser.parse_args(words)
     if (given.tasks is None) != (given.passed is None):
         parser.error("--tasks and --passed go together")
-    if given.tasks is None:
-        board = read_results(given.file, given)
-    else:
-        board = read_totals(given.file, given)
+    read = read_results if given.tasks is None else read_totals
+    try:
+        board = read(given.file, given)
+    except (OSError, cal.CalipersError) as error:
+        parser.error(str(error))
     place = "." if given.output is None else str(given.output.parent)
     page = write_page(board, given.title, given.figure, place)
     if given.output is None:

@@ -313,3 +313,21 @@ def test_every_number_of_a_run_leads_to_a_page(tmp_path: Path, serving: Serving)
     links = {*re.findall(rf'href="(/runs/{id_}/samples[^"]*)"', page)}
     assert len(links) > 5
     assert {link for link in links if site.get(link.replace(" ", "%20")).status != 200} == set()
+
+
+def test_a_run_of_scenarios_has_its_page_and_its_failures(serving: Serving, tmp_path: Path) -> None:
+    """Of the template, whose policy has checks of categories and whose records have no target."""
+    assert run("init", tmp_path / "evals").exit_code == 0
+    agent = tmp_path / "evals" / "agent.py"
+    agent.write_text(agent.read_text().replace('if status == "packed"', "if True"))
+    suite = tmp_path / "evals" / "suite.yaml"
+    done = run("run", suite, "-o", tmp_path / "results" / "one", "--no-report")
+    assert done.exit_code == 1, done.output
+    site = serving(tmp_path / "results")
+    [id_] = site.ids().values()
+    page = site.get(f"/runs/{id_}")
+    assert page.status == 200
+    gate = unescape(site.get(f"/runs/{id_}/gate").text)
+    links = {*re.findall(rf'href="(/runs/{id_}/[^"]*)"', gate)}
+    assert any("sort=passed" in link for link in links)
+    assert {link for link in links if site.get(link).status != 200} == set()

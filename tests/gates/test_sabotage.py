@@ -226,6 +226,21 @@ def test_nothing_but_the_records_themselves_becomes_a_baseline(tmp_path: Path) -
     assert path.read_text(encoding="utf-8") == before
 
 
+def test_columns_of_answers_and_joined_tasks_are_read_once(tmp_path: Path) -> None:
+    data, policy = tmp_path / "wide.csv", tmp_path / "policy.yaml"
+    tasks = tmp_path / "tasks.csv"
+    data.write_text("id,Large,Small\n" + "".join(f"t{n},4,4\n" for n in range(20)), "utf-8")
+    tasks.write_text("id,target\n" + "".join(f"t{n},4\n" for n in range(20)), "utf-8")
+    policy.write_text("thresholds: {blocking: {accuracy: 90}}\n", "utf-8")
+    options = ("--answers", "Large,Small", "--join", tasks, "--sabotage", "--format", "json")
+    done = run("gate", data, "--policy", policy, *options)
+    assert done.exit_code == 0, done.output
+    trials = json.loads(done.stdout)["sabotage"]
+    dropped = [trial for trial in trials if trial["kind"] == "drop targets"]
+    assert dropped
+    assert all(trial["verdict"] != "pass" for trial in dropped[-1:])
+
+
 def test_what_can_be_read_once_is_refused(tmp_path: Path) -> None:
     data, policy = write_files(tmp_path, right=20)
     lines = Path(data).read_text(encoding="utf-8")

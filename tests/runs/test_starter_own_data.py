@@ -222,6 +222,24 @@ def test_rows_that_cannot_be_read_are_no_empty_file() -> None:
     assert "rename it" not in run("doctor", "nested.jsonl").output
 
 
+def test_a_column_that_no_row_fits_is_an_error_and_writes_nothing() -> None:
+    data = write_table("wahr.csv", ("id", "Richtig"), ((n, "ja") for n in range(9)))
+    made = run("init", "evals", "--from", data, "--map", "passed=Richtig", "--yes")
+    assert made.exit_code == 2
+    assert 'wahr.csv:1: Richtig: "ja" is not true or false' in made.stderr
+    assert not [path for path in Path("evals").rglob("*") if path.is_file()]
+
+
+def test_lists_inside_of_records_are_guessed() -> None:
+    rows = [
+        {"case": {"id": f"n{n}", "tags": ["a"]}, "out": {"answer": "4"}, "gold": {"target": "4"}}
+        for n in range(9)
+    ]
+    found = guess_mapping(write_lines(Path("lists.jsonl"), rows))
+    assert found.fields["tags"] == "case.tags"
+    assert found.fields["answer"] == "out.answer"
+
+
 @pytest.mark.parametrize("options", [(), ("--from", "long.csv", "--yes")])
 def test_commands_to_run_next_are_quoted(options: tuple[str, ...]) -> None:
     write_long()

@@ -84,9 +84,10 @@ def _list_checks(verdict: VerdictOverview, shown: Sequence[SystemStanding]) -> _
     """Yield the policy's metrics, beside the one that systems are ranked by."""
     names = dict.fromkeys(
         check.name
-        for each in verdict.standings
+        for each in shown
         for check in each.checks
-        if check.threshold is not None and check.name not in (verdict.metric, _LATENCY, "cost_usd")
+        if check.name not in (verdict.metric, _LATENCY, "cost_usd")
+        and each.find_check(check.name) is not None
     )
     for name in list(names)[:_MOST_CHECKS]:
         found = [each.find_check(name) for each in shown]

@@ -277,17 +277,23 @@ def open_sources(data: Any) -> list[Source]:
     """
     sources = _open_data(data)
     reading = get_reading_choices()
-    if reading.join is not None:
-        from calipers.records.readers.joins import join_tasks  # noqa: PLC0415 (where it is asked for)
+    if reading.join is None and not reading.answers:
+        return sources
+    from calipers.records.readers.joins import (  # noqa: PLC0415 (where they are asked for)
+        JoinedRows,
+        WideTable,
+        join_tasks,
+        spread_answers,
+    )
 
+    if any(isinstance(source, JoinedRows | WideTable) for source in sources):
+        return sources  # opened before
+    if reading.join is not None:
         with read_with():
             tasks = _open_data(reading.join)
         sources = join_tasks(sources, tasks, str(reading.join), reading.on)
     if reading.answers:
-        from calipers.records.readers.joins import WideTable, spread_answers  # noqa: PLC0415 (the same)
-
-        wide = [source for source in sources if not isinstance(source, WideTable)]
-        sources = spread_answers(wide, reading.answers) if wide else sources
+        sources = spread_answers(sources, reading.answers)
     return sources
 
 

@@ -205,11 +205,12 @@ def show_gate(site: SiteHere, request: Request, id_: str) -> Response:
     """Show each check with its evidence."""
     found, query = site.run(id_), get_query(request)
     summary = summarize_gate(found.gate) if found.gate else None
+    wrong_first = _name_verdict(found.score)
 
     def locate_failing(check: Check, id_: str | None) -> str:
         of_system = Query().set_filters(check.by)
         if id_ is None:
-            answers = replace(of_system, sort="correct").to_url()
+            answers = replace(of_system, sort=wrong_first).to_url()
             return f"/runs/{found.id}/samples{answers}"
         pairs = [("task", id_), *of_system.to_pairs()]
         return f"/runs/{found.id}/answers/task?{urlencode(pairs)}"
@@ -309,10 +310,12 @@ def _make_view(
         share_by_part(opened, query, by, verdict.metric) if opened and ready else (None, {})
     )
 
+    wrong_first = _name_verdict(score)
+
     def locate_part(system: str, part: str) -> str:
         own = next((g.by for g in score.groups if format_group(g.by) == system), {})
         pinned = query.set_filters({**own, **({} if field is None else {field: part})})
-        return f"/runs/{run.id}/samples{replace(pinned, sort='correct', by=()).to_url()}"
+        return f"/runs/{run.id}/samples{replace(pinned, sort=wrong_first, by=()).to_url()}"
 
     failed = sum(group.errors for group in score.groups)
     shown = {*choice.rows, *choice.alike, *choice.folded}
@@ -335,6 +338,16 @@ def _make_view(
 def _locate_task(run: Run, query: Query, task: FlakyTask) -> str:
     of_task = query.set_filters({**task.by, "id": task.id})
     return f"/runs/{run.id}/samples{of_task.rows.to_url()}"
+
+
+def _name_verdict(score: Score | None) -> str:
+    """Return the field by which records that are wrong come first; nothing where there is none."""
+    groups = () if score is None else score.groups
+    for metric, name in (("accuracy", "correct"), ("pass_rate", "passed")):
+        found = (group.metrics.get(metric) for group in groups)
+        if any(each is not None and each.value is not None for each in found):
+            return name
+    return ""
 
 
 def locate_rows(

@@ -25,6 +25,7 @@ from calipers.records.batch import Source
 from calipers.records.convert import find_types, look_through, read_batches
 from calipers.records.readers.lines import PipedLines
 from calipers.records.readers.tables import SourceTable
+from calipers.records.reading_options import DEFAULT_READING
 from calipers.records.sinks import Watch
 from calipers.records.sources import open_sources
 from calipers.scores.score import Progress, score_data
@@ -47,17 +48,19 @@ def try_sabotage(
     frame = _read_frame(sources, question)
     if not frame.height:
         return replace(result, sabotage=())
-    records = mark_records(frame, tuple(source.name for source in sources), question, result)
-    planned = [
-        (kind, hit)
-        for kind in KINDS
-        for place in kind.find(records)
-        for hit in kind.list_hits(place)
-    ]
+    names = tuple(source.name for source in sources)
     trials = []
-    for done, (kind, hit) in enumerate(planned, start=1):
-        trials.append(_run_trial(records, kind, hit))
-        progress(done / len(planned))
+    with DEFAULT_READING.apply():  # joined tasks and columns of answers are in the records now
+        records = mark_records(frame, names, question, result)
+        planned = [
+            (kind, hit)
+            for kind in KINDS
+            for place in kind.find(records)
+            for hit in kind.list_hits(place)
+        ]
+        for done, (kind, hit) in enumerate(planned, start=1):
+            trials.append(_run_trial(records, kind, hit))
+            progress(done / len(planned))
     return replace(result, sabotage=tuple(trials))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -123,9 +124,10 @@ def _guess_fields(found: DataMapping, columns: Sequence[str]) -> DataMapping:
 
 def _read_column(rows: Sequence[Mapping[str, Any]], column: str) -> pl.Series:
     values = [look_up(row, column) for row in rows]
-    try:
+    column_of: pl.Series | None = None
+    with suppress(TypeError, pl.exceptions.PolarsError):  # of several types
         column_of = pl.Series(values)
-    except (TypeError, pl.exceptions.PolarsError):  # of several types
+    if column_of is None or column_of.dtype.is_nested():
         return pl.Series(
             [None if value is None else str(value) for value in values], dtype=pl.String
         )

@@ -260,6 +260,9 @@ def _store_records(folder: Path, found: DataMapping, *, force: bool) -> _Stored:
             data=found.path, options=options, named=named, is_anew=False, notices=(note,)
         )
     written = convert(found.path, folder / RECORDS, on_bad="skip", **options)
+    if written.skipped and not written.records:  # then the first of them says why
+        (folder / RECORDS).unlink()
+        convert(found.path, folder / RECORDS, **options)
     notices = list(written.notices)
     if written.skipped:
         notices.append(f"{written.skipped:,} bad rows are left out: calipers doctor shows them")
