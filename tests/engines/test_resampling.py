@@ -57,6 +57,25 @@ def test_what_few_clusters_carry_is_not_resampled() -> None:
     assert notice.endswith("accuracy in some groups: fewer than 5 clusters carry the variance")
 
 
+def test_a_final_score_without_adversarial_records_has_no_interval() -> None:
+    rows = [
+        {
+            "id": str(n),
+            "category": "math",
+            "correct": n % 3 > 0,
+            "latency_ms": n,
+            "expected_behaviors": ["a"],
+            "observed_behaviors": ["a"] * (n % 4 > 0),
+        }
+        for n in range(40)
+    ]
+    final = measured(rows, metrics=["final_score"])["final_score"]
+    assert (final.value, final.low, final.high) == (None, None, None)
+    assert final.reason == (
+        "no safety_rate: no record is of the category adversarial, written just so"
+    )
+
+
 def test_the_order_of_the_rows_makes_no_difference() -> None:
     rows = logs(60, runs=2)
     other = list(rows)

@@ -314,7 +314,11 @@ def bootstrap(
     cluster = TASK if plan.cluster is None else CLUSTER
     features = [feature.name for feature in plan.features if feature.stored]
     coded = add_codes(rows.sort(list(dict.fromkeys((cluster, TASK, *features)))), cluster)
-    metrics = [metric for metric in plan.metrics if totals.get(metric.rows)]
+    metrics = [
+        metric
+        for metric in plan.metrics
+        if totals.get(metric.rows) and not (metric.refused and metric.refused(totals))
+    ]
     clusters = int(coded[CODE].max()) + 1 if coded.height else 0  # type: ignore[arg-type]
     moved = _measure_influences(coded, plan, totals)
     # Influences are those on the mean, and on the share of values up to the rank: where these
