@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +14,7 @@ from calipers.comparisons.pairing import pair_tasks
 from calipers.metrics.declare.declaration import GROUP, RUNS, TASK
 from calipers.scores.task_values import SQUARES, VALUE, hold_single_values
 from tests.comparisons.runs_at_hand import logs
+from tests.processes import measure_process
 
 
 def _measure(tasks: list[int], shift: float) -> pl.DataFrame:
@@ -60,12 +59,10 @@ def test_only_columns_of_one_value_are_held_as_it(monkeypatch: pytest.MonkeyPatc
 
 
 _COMPARE = """
-import resource, sys
+import sys
 import calipers
 found = calipers.compare(*sys.argv[1:], metrics=["accuracy", "latency_p95_ms", "cost_usd"])
 assert found.pairs[0].n_pairs == 1_000_000
-used = resource.getrusage(resource.RUSAGE_SELF)
-print(used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
 """
 
 
@@ -84,9 +81,6 @@ def test_a_million_tasks_take_seconds_and_little_memory(tmp_path: Path) -> None:
         }
         files.append(tmp_path / f"{side}.parquet")
         pl.DataFrame(columns).with_columns(ids).write_parquet(files[-1])
-    done = subprocess.run(
-        [sys.executable, "-c", _COMPARE, *files], capture_output=True, text=True, check=True
-    )
-    seconds, megabytes = map(float, done.stdout.split())
-    assert seconds < 20
-    assert megabytes < 800
+    taken = measure_process(tmp_path, "-c", _COMPARE, *files)
+    assert taken.seconds < 20
+    assert taken.megabytes < 800

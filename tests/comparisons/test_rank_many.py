@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +11,7 @@ import pytest
 
 import calipers as cal
 from calipers.comparisons.ranked_pairs import RankedPair
+from tests.processes import measure_process
 
 
 def answers(systems: int, tasks: int, seed: int = 0) -> pl.DataFrame:
@@ -75,12 +74,10 @@ def test_where_letters_cannot_be_read_the_reason_is_said(monkeypatch: pytest.Mon
 
 
 _RANK = """
-import resource, sys
+import sys
 import calipers
 found = calipers.rank(sys.argv[1], by="model")
 assert len(found.to_json()) > 1e6
-used = resource.getrusage(resource.RUSAGE_SELF)
-print(used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
 """
 
 
@@ -92,9 +89,6 @@ def test_many_systems_in_seconds(
     """500 systems took 44 s; they take 3, and 1,000 take 8."""
     file = tmp_path / "answers.parquet"
     answers(systems, 200).write_parquet(file)
-    done = subprocess.run(
-        [sys.executable, "-c", _RANK, file], capture_output=True, text=True, check=True
-    )
-    taken, peak = map(float, done.stdout.split())
-    assert taken < seconds
-    assert peak < megabytes
+    taken = measure_process(tmp_path, "-c", _RANK, file)
+    assert taken.seconds < seconds
+    assert taken.megabytes < megabytes

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -18,6 +15,7 @@ import calipers as cal
 from calipers.gates import scenario_table
 from tests.files import write_lines
 from tests.gates.deciding import blocking, record
+from tests.processes import measure_process
 
 TOPICS = ("geography", "safety/jailbreak", "вода", "math word problems")
 POLICY = {
@@ -97,21 +95,10 @@ def test_categories_rules_and_required_scenarios_cost_in_line(tmp_path: Path) ->
     assert time_gate(few, {"required_scenarios": {"ids": ids}}) < 40 * base
 
 
-def measure_command(*words: str | Path) -> tuple[float, int]:
+def measure_command(folder: Path, *words: str | Path) -> tuple[float, float]:
     """Return the processor seconds and the peak memory of a command, the least of two runs."""
-    times, peaks = [], []
-    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    for _ in range(2):
-        process = subprocess.Popen(
-            [sys.executable, "-m", "calipers", *map(str, words)],
-            stdout=subprocess.DEVNULL,
-            env=env,
-        )
-        _, process.returncode, usage = os.wait4(process.pid, 0)
-        assert process.returncode == 0
-        times.append(usage.ru_utime + usage.ru_stime)
-        peaks.append(usage.ru_maxrss)
-    return min(times), min(peaks)
+    costs = [measure_process(folder, "-m", "calipers", *words) for _ in range(2)]
+    return min(cost.seconds for cost in costs), min(cost.megabytes for cost in costs)
 
 
 @pytest.mark.long
@@ -132,9 +119,9 @@ def test_a_gate_costs_little_more_than_the_score_it_decides_on(tmp_path: Path) -
     policy.write_text(json.dumps(blocking(pass_rate=80, latency_p95_ms=90_000)), "utf-8")
     names = ("pass_rate", "accuracy", "latency_p95_ms")
     metrics = [word for name in names for word in ("--metric", name)]
-    scored = measure_command("score", data, *metrics)
-    gated = measure_command("gate", data, "--policy", policy)
-    # 1.3 to 1.6 times the time, of which imports are a half, and 1.1 times the memory; with every
-    # id held in memory 1.6 times of that.
+    scored = measure_command(tmp_path, "score", data, *metrics)
+    gated = measure_command(tmp_path, "gate", data, "--policy", policy)
+    # 1.3 to 1.6 times the time, of which imports are a half, and 1.1 to 1.6 times the memory; of ten
+    # million rows 1.1, and with every id held in memory 1.6 times of that.
     assert gated[0] < 1.9 * scored[0]
-    assert gated[1] < 1.35 * scored[1]
+    assert gated[1] < 1.75 * scored[1]

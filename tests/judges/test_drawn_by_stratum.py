@@ -188,8 +188,10 @@ def test_intervals_hold_under_the_sampling_of_the_page() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("world", WORLDS)
 def test_intervals_hold_under_the_sampling_of_the_page_at_length(world: World) -> None:
-    covered = cover(world, 500)
-    assert min(covered.values()) >= 0.93, covered
+    sets, promised = 1000, 0.93
+    luck = 2 * (promised * (1 - promised) / sets) ** 0.5  # 60 ratings: .947 of 1,500 other sets
+    covered = cover(world, sets)
+    assert min(covered.values()) >= promised - luck, covered
 
 
 @pytest.mark.long
