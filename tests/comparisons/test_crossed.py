@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 import calipers as cal
-from calipers.statistics.two_way import cross_error
+from calipers.statistics.crossed import cross_error
 from calipers.support.errors import UsageError
 from tests.engines_at_hand import needs_spark
 from tests.files import write_lines

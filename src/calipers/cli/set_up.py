@@ -18,8 +18,8 @@ from calipers.cli.options import (
     add_output,
 )
 from calipers.cli.output import say_empty, say_notices, show, show_progress
+from calipers.records.reading_options import ConvertOptions
 from calipers.runs.starter import TEMPLATES
-from calipers.scores.convert_options import ConvertOptions
 from calipers.support.errors import UsageError, require_extra
 
 if TYPE_CHECKING:

@@ -41,6 +41,7 @@ from calipers.scores.task_values import (
 )
 from calipers.statistics.all_pairs import compare_all_samples
 from calipers.statistics.clusters import Floats, Labels
+from calipers.statistics.crossed import cross_error
 from calipers.statistics.paired import (
     ROUNDING,
     Comparison,
@@ -51,7 +52,6 @@ from calipers.statistics.paired import (
 )
 from calipers.statistics.power import Spread, find_detectable
 from calipers.statistics.ranking import covariance_of_means
-from calipers.statistics.two_way import cross_error
 from calipers.statistics.unpaired import KruskalWallis, compare_unpaired, kruskal_wallis
 from calipers.support.errors import UsageError
 
@@ -182,7 +182,7 @@ def compare_crossed(
 ) -> MetricComparison:
     """Compare two runs cell by cell: each task with each prompt, say, that both sides have.
 
-    The interval is for further values of every crossed field (`statistics.two_way`).
+    The interval is for further values of every crossed field (`statistics.crossed`).
     """
     fields = name_factors(options)
     names = [f"_factor_{place}" for place in range(len(fields))]

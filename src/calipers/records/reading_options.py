@@ -147,6 +147,19 @@ class ReadingOptions:
             raise UsageError("--bad-rows needs --on-bad skip", fix="add --on-bad skip")
 
 
+@dataclass(frozen=True, kw_only=True)
+class ConvertOptions(ReadingOptions):
+    """Everything a user can ask of `convert`."""
+
+    tasks: Literal["failing", "flaky", "flagged"] | None = option(
+        None,
+        "Write what was asked where records fail, where they pass and fail, or where judgments "
+        "have flags: tasks for a suite, each once.",
+        group="output",
+        commands=("convert",),
+    )
+
+
 P = ParamSpec("P")
 R = TypeVar("R")
 

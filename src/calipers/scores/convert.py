@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from calipers.records.convert import Converted, Progress, convert_data
-from calipers.records.reading_options import declare_keywords
-from calipers.scores.convert_options import ConvertOptions
+from calipers.records.reading_options import ConvertOptions, declare_keywords
 from calipers.support.options import as_path, ignore_progress, list_own_options, read_keywords
 
 if TYPE_CHECKING:

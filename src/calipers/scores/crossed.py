@@ -1,7 +1,7 @@
 """Crossed factors: error bars for further tasks and further prompts (or seeds) at once.
 
 Rows that share a task depend on each other, and so do rows that share a prompt: two-way clustering
-(`statistics.two_way`), from a pass over the rows with each factor, and each combination, as their
+(`statistics.crossed`), from a pass over the rows with each factor, and each combination, as their
 clusters.
 """
 
@@ -22,7 +22,7 @@ from calipers.metrics.declare.interval_methods import (
 from calipers.records.batch import Source
 from calipers.scores.options import Options
 from calipers.scores.score import check_fields, run_engine
-from calipers.statistics.two_way import list_terms
+from calipers.statistics.crossed import list_terms
 from calipers.support.errors import UsageError
 
 TASK_FIELD = "id"  # that people call the task
